@@ -1,0 +1,44 @@
+# One Trip, Many Tokens. `make help` lists what there is.
+SHELL := /bin/sh
+VENV  := .venv
+BIN   := $(VENV)/bin
+PAGES := index.md _config.yml _toc.yml references.bib CITATION.cff $(wildcard chapters/*.md)
+CODE  := $(wildcard lib/*.py lib/data/* lib/static/* measurements/*.json) scripts/build_book.py
+LOCK  := requirements.txt constraints.txt pyproject.toml
+
+.PHONY: help book test lab clean
+
+help: ## Show this list
+	@grep -hE '^[a-z]+:.*## ' Makefile | awk -F ':.*## ' '{printf "make %-6s %s\n", $$1, $$2}'
+
+book: _build/book.stamp ## Set up what is needed and build the book into _build/html
+	@echo "The book is in _build/html/index.html"
+
+test: _build/book.stamp $(VENV)/test.stamp ## Set up what is needed, build the book, run every test
+	$(BIN)/python -m pytest
+
+lab: $(VENV)/lab.stamp ## Open JupyterLab; each chapter opens as a notebook
+	$(BIN)/jupyter lab
+
+clean: ## Remove the built book, the caches and the environment
+	rm -rf _build $(VENV) .pytest_cache .ruff_cache .hypothesis
+
+_build/book.stamp: $(VENV)/book.stamp $(PAGES) $(CODE)
+	@$(BIN)/python scripts/build_book.py
+	@touch $@
+
+$(VENV)/book.stamp: $(LOCK) scripts/find_python.sh
+	@python=$$(sh scripts/find_python.sh) && { test -x $(BIN)/python || "$$python" -m venv $(VENV); }
+	@echo "Installing what the book needs (some minutes the first time)"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -r requirements.txt
+	@touch $@
+
+$(VENV)/test.stamp: $(VENV)/book.stamp
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[test]"
+	@touch $@
+
+$(VENV)/lab.stamp: $(VENV)/book.stamp scripts/lab_settings.json
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[lab]"
+	mkdir -p $(VENV)/share/jupyter/lab/settings
+	cp scripts/lab_settings.json $(VENV)/share/jupyter/lab/settings/overrides.json
+	@touch $@

@@ -1,0 +1,105 @@
+"""The Sphinx side of the book: who it is by, what each page carries, what makes a build fail."""
+
+import json
+import re
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+
+import vl_convert
+import yaml
+from sphinx.util import logging
+
+from lib import downloads, figures, theme
+
+LOGGER = logging.getLogger(__name__)
+STATIC = Path(str(files("lib"))) / "static"
+
+
+@cache
+def edition(root):
+    """Return title, version, date and authors of the book, from its CITATION.cff.
+
+    Parameters
+    ----------
+    root : str or Path
+        Folder that holds the file.
+
+    Returns
+    -------
+    dict
+        ``title``, ``version``, ``date`` (ISO), ``authors``, ``repository``, ``site``; the
+        last two are empty until the project has a public address.
+    """
+    record = yaml.safe_load((Path(root) / "CITATION.cff").read_text(encoding="utf-8"))
+    repository = record.get("repository-code", "")
+    return {
+        "title": record["title"],
+        "version": str(record["version"]),
+        "date": str(record["date-released"]),
+        "authors": " and ".join(author["name"] for author in record["authors"]),
+        "repository": repository,
+        "site": site_of(repository),
+    }
+
+
+def site_of(repository):
+    """Return the address of the pages that a GitHub repository publishes; empty for an empty address."""
+    match = re.fullmatch(r"https://github\.com/([\w.-]+)/([\w.-]+?)/?", repository)
+    if repository and not match:
+        raise ValueError(f"repository-code must be https://github.com/OWNER/NAME or absent, got {repository!r}")
+    return f"https://{match[1].lower()}.github.io/{match[2]}/" if match else ""
+
+
+def setup(app):
+    """Register the book with Sphinx."""
+    app.connect("config-inited", _describe_book, priority=100)
+    app.connect("builder-inited", _write_static_files)
+    app.connect("html-page-context", _finish_page, priority=900)
+    figures.register(app)
+    downloads.register(app)
+    return {"version": "1", "parallel_read_safe": False, "parallel_write_safe": False}
+
+
+def _describe_book(app, config):
+    book = edition(app.srcdir)
+    config.project = config.html_title = book["title"]
+    config.author = book["authors"]
+    config.version = config.release = book["version"]
+    config.copyright = f"{book['date'][:4]} {book['authors']}"
+    config.html_baseurl = book["site"]
+    config.html_last_updated_fmt = None
+    config.html_static_path.append(str(STATIC))
+    if book["repository"]:
+        config.html_theme_options["repository_url"] = book["repository"]
+        config.html_theme_options["use_repository_button"] = True
+
+
+def _write_static_files(app):
+    """Write the one bundle of Vega that all pages share, and the dark colours."""
+    folder = Path(app.outdir) / "_static"
+    folder.mkdir(parents=True, exist_ok=True)
+    _write_vega(folder / "vega.js")
+    (folder / "dark-charts.css").write_text(theme.dark_mode_css(), encoding="utf-8")
+    for sheet in ("book.css", "dark-charts.css"):
+        app.add_css_file(sheet)
+    app.add_js_file("charts.js", loading_method="defer")
+
+
+def _write_vega(path):
+    """Write Vega, Vega-Lite and Vega-Embed as one plain script; their names stay inside a function."""
+    versions = f"vega {vl_convert.get_vega_version()}, vega-lite {theme.VEGALITE_VERSION}, "
+    first = f"// {versions}vega-embed {vl_convert.get_vega_embed_version()}; BSD-3-Clause. {theme.digest(theme.CONFIG)}\n"
+    if path.exists() and path.open(encoding="utf-8").readline() == first:
+        return
+    bundle = vl_convert.javascript_bundle(vl_version=theme.VEGALITE_VERSION)
+    config = json.dumps(theme.CONFIG)
+    text = f"{first}(function () {{\n{bundle}\nwindow.chartConfig = {config};\n}})();\n"
+    path.write_text(text, encoding="utf-8")
+
+
+def _finish_page(app, pagename, templatename, context, doctree):
+    """Put the notebook links under the title, and leave out what the theme adds in vain."""
+    if "body" in context and doctree is not None:
+        tools = downloads.links(app, pagename)
+        context["body"] = context["body"].replace("</h1>", f"</h1>{tools}", 1)

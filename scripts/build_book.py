@@ -1,0 +1,89 @@
+"""Build the book: nothing stale, nothing twice, and no failure in silence.
+
+Executed chapters are kept in ``_build/.executed`` under a digest of everything that they
+import and read; when that changes, they are dropped. After a failure the page cache is
+dropped, so that the next build says again what is wrong.
+"""
+
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGE_SIDE = {"book.py", "figures.py", "downloads.py"}  # read by Sphinx, not by the chapters
+PROBLEM = re.compile(r"\b(WARNING|ERROR|SEVERE|CRITICAL): |^(Exception|Traceback|Extension error)")
+
+COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+
+
+def digest(paths):
+    """Return the SHA-256 of the files' names and contents."""
+    whole = hashlib.sha256()
+    for path in sorted(paths):
+        whole.update(str(path.relative_to(ROOT)).encode() + b"\0" + path.read_bytes() + b"\0")
+    return whole.hexdigest()
+
+
+def inputs():
+    """Return the digest of what chapters compute with, and of what the pages are made with."""
+    code = [*ROOT.glob("lib/*.py")]
+    facts = [path for folder in ("lib/data", "measurements") for path in (ROOT / folder).glob("*") if path.is_file()]
+    lock = [ROOT / "requirements.txt", ROOT / "constraints.txt"]
+    computed = [path for path in code if path.name not in PAGE_SIDE]
+    shown = [*code, *ROOT.glob("lib/static/*"), *ROOT.glob("*.bib"), *ROOT.glob("_*.yml"), ROOT / "CITATION.cff"]
+    return {"executed": digest([*computed, *facts, *lock]), "pages": digest([*shown, *facts, *lock])}
+
+
+def drop_stale(build):
+    """Remove what was made with other inputs."""
+    kept = {"executed": [".executed", "jupyter_execute", ".doctrees"], "pages": [".doctrees"]}
+    for name, value in inputs().items():
+        record = build / f"{name}.sha256"
+        if not record.exists() or record.read_text() != value:
+            for folder in kept[name]:
+                shutil.rmtree(build / folder, ignore_errors=True)
+            record.parent.mkdir(parents=True, exist_ok=True)
+            record.write_text(value)
+
+
+def run():
+    """Run Jupyter Book, show its progress, and return its exit status and the lines that complain."""
+    environment = {**os.environ, "BOOK_BUILD": "1", "PYTHONHASHSEED": "0", "SOURCE_DATE_EPOCH": "0"}
+    command = [sys.executable, "-c", "from jupyter_book.cli.main import main; main()", "build", str(ROOT)]
+    command += ["--warningiserror", "--nitpick", "--keep-going"]
+    process = subprocess.Popen(
+        command, cwd=ROOT, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    )
+    problems = []
+    for line in process.stdout:
+        sys.stdout.write(line)
+        sys.stdout.flush()
+        if PROBLEM.search(line):
+            problems.append(COLOUR.sub("", line).strip())
+    return process.wait(), problems
+
+
+def main():
+    build = ROOT / "_build"
+    started = time.monotonic()
+    drop_stale(build)
+    status, problems = run()
+    if status or problems:
+        shutil.rmtree(build / ".doctrees", ignore_errors=True)
+        print(f"\nThe book was not built: {len(problems)} problems.", file=sys.stderr)
+        for problem in dict.fromkeys(problems):
+            print(f"  {problem.replace(str(ROOT) + '/', '')}", file=sys.stderr)
+        for report in sorted((build / "html" / "reports").rglob("*.log")):
+            print(f"\n{report.relative_to(build)}:\n{report.read_text()[-2500:]}", file=sys.stderr)
+        return status or 1
+    print(f"Built in {time.monotonic() - started:.0f} s.")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
