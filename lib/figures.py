@@ -215,7 +215,8 @@ def _plot(key, record):
     label = html.escape(record["spec"]["description"])
     inline = json.dumps(spec, separators=(",", ":")).replace("</", "<\\/")
     return (
-        f'<div class="chart"><div class="chart-plot" role="img" aria-label="{label}">{svg}</div>'
+        f'<div class="chart"><div class="chart-plot" role="img" aria-label="{label}">'
+        f'<div class="chart-static">{svg}</div></div>'
         f'<div class="chart-controls"></div>'
         f'<script type="application/json" class="chart-spec">{inline}</script></div>'
     )

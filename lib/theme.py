@@ -18,7 +18,7 @@ from lib import arguments, units
 
 VEGALITE = "application/vnd.vegalite.v6+json"
 VEGALITE_VERSION = "6.4"
-STATIC_WIDTH = 680
+STATIC_WIDTH = 720
 HEIGHT = 340
 
 # name: (on white, on the dark ground). Okabe and Ito's hues, darkened or lightened
