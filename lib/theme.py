@@ -53,7 +53,7 @@ CONFIG = {
     "header": {"labelColor": TEXT[0], "titleColor": TEXT[0], "labelFontSize": 12, "titleFontSize": 12.5},
     "view": {"stroke": None, "continuousHeight": HEIGHT},
     "line": {"strokeWidth": 2.5},
-    "point": {"size": 65, "strokeWidth": 2},
+    "point": {"size": 65, "strokeWidth": 2, "opacity": 1},
     "rule": {"color": COLOURS["muted"][0]},
     "text": {"color": TEXT[0], "fontSize": 12},
 }

@@ -18,11 +18,14 @@
   }
 
   function specification(chart, stacked) {
-    const spec = JSON.parse(chart.querySelector(".chart-spec").textContent);
+    const narrow = chart.clientWidth < NARROW;
+    const limit = narrow ? 0.36 * chart.clientWidth : Infinity;
+    const spec = JSON.parse(chart.querySelector(".chart-spec").textContent, (key, value) =>
+      key === "labelLimit" ? Math.min(value, limit) : value);
     const config = structuredClone(window.chartConfig);
-    if (chart.clientWidth < NARROW) Object.assign(config.axis, { labelFontSize: 11, titleFontSize: 11.5 });
+    if (narrow) Object.assign(config.axis, { labelFontSize: 11, titleFontSize: 11.5, labelSeparation: 5, labelLimit: limit });
     if (stacked) {
-      const layout = { top: { direction: "vertical", margin: 6 } };
+      const layout = { top: { anchor: "start", bounds: "full", direction: "vertical", margin: 6 } };
       Object.assign(config.legend, { columns: 1, direction: "vertical", layout });
     }
     for (const param of spec.params ?? []) {
