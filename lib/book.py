@@ -107,4 +107,6 @@ def _finish_page(app, pagename, templatename, context, doctree):
     context["edition"] = edition(app.srcdir)
     if "body" in context and doctree is not None:
         tools = downloads.links(app, pagename)
-        context["body"] = context["body"].replace("</h1>", f"</h1>{tools}", 1)
+        body = context["body"].replace("</h1>", f"</h1>{tools}", 1)
+        # Sphinx gives a list of sources children that no list may have, and screen readers lose count.
+        context["body"] = body.replace('role="doc-biblioentry"', 'role="listitem"')

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import os
 import re
 import statistics
 
@@ -137,26 +138,23 @@ def test_a_chart_in_a_closed_box_draws_at_full_width_when_the_box_opens(page):
 
 
 def test_the_colours_follow_the_toggle_and_the_system_without_a_new_drawing(page):
-    browsing.draw_all(page)
-    stroke = """() => getComputedStyle(document.querySelector(
-      "#fig-plain .chart-live .mark-line path")).stroke.replace(/\\s/g, "")"""
-    page.evaluate("document.querySelector('#fig-plain .chart').first = document.querySelector('#fig-plain .chart').view")
+    chart = "document.querySelector('#fig-plain .chart')"
+    stroke = f"getComputedStyle({chart}.querySelector('.chart-live .mark-line path')).stroke"
     light, dark = (
-        "rgb({},{},{})".format(*(int(colour[at : at + 2], 16) for at in (1, 3, 5))) for colour in theme.COLOURS["weights"]
+        "rgb({}, {}, {})".format(*(int(colour[at : at + 2], 16) for at in (1, 3, 5)))
+        for colour in theme.COLOURS["weights"]
     )
-    assert page.evaluate(stroke) == light
-    page.locator(".theme-switch-button").first.click()
-    assert page.evaluate(stroke) == dark
-    page.reload()
-    browsing.draw_all(page)
-    assert page.evaluate(stroke) == dark
-    page.evaluate("localStorage.clear()")
-    page.reload()
-    browsing.draw_all(page)
+    browsing.plotted(page, "fig-plain", "step")
+    page.evaluate(f"{chart}.first = {chart}.view")
+    page.wait_for_function(f"{stroke} === '{light}'")
     page.emulate_media(color_scheme="dark")
-    assert page.evaluate(stroke) == dark
-    page.emulate_media(color_scheme="light")
-    assert page.evaluate(stroke) == light
+    page.wait_for_function(f"{stroke} === '{dark}'")
+    page.locator(".theme-switch-button").first.click()
+    page.wait_for_function(f"{stroke} === '{light}'")
+    assert page.evaluate(f"{chart}.first === {chart}.view")
+    page.reload()
+    browsing.plotted(page, "fig-plain", "step")
+    assert page.evaluate(stroke) == light, "the choice is kept against the system's wish"
 
 
 def test_search_finds_a_word_from_file(page, test_book):
@@ -170,11 +168,9 @@ def test_search_finds_a_word_from_file(page, test_book):
 def test_formulas_are_set_without_the_network_and_in_the_colour_of_the_text(page):
     page.wait_for_selector("mjx-container mjx-math")
     page.emulate_media(color_scheme="dark")
-    formula, text = (
-        page.evaluate("selector => getComputedStyle(document.querySelector(selector)).color", selector)
-        for selector in ("div.math mjx-math", ".bd-article section > p")
-    )
-    assert formula == text
+    page.wait_for_function("document.documentElement.dataset.theme === 'dark'")
+    colour = "selector => getComputedStyle(document.querySelector(selector)).color"
+    assert page.evaluate(colour, "div.math mjx-math") == page.evaluate(colour, ".bd-article section > p")
 
 
 def test_files_and_notebooks_are_downloads_when_served(browser, served):
@@ -207,6 +203,8 @@ def served(test_book):
 
 
 def test_the_first_chart_is_there_soon_on_a_slow_processor(browser, books):
+    if os.getloadavg()[0] > 1.5 * os.cpu_count():
+        pytest.skip("other work keeps this machine busy: run this test alone")
     pages = [path for root in books.values() for path in root.glob("chapters/*.html")]
     heaviest = max(pages, key=lambda path: path.stat().st_size)
     context = browsing.open_context(browser)

@@ -1,5 +1,5 @@
 // Draws each chart of the page when it nears the viewport, in place of the static picture that
-// stands there already. Vega itself loads once, from this folder, and only if needed.
+// stands there already. Vega itself loads once, from this folder, on pages that hold a chart.
 (() => {
   "use strict";
   const folder = document.currentScript.src.replace(/[^/]*$/, "");
@@ -25,7 +25,7 @@
     const config = structuredClone(window.chartConfig);
     if (narrow) Object.assign(config.axis, { labelFontSize: 11, titleFontSize: 11.5, labelSeparation: 5, labelLimit: limit });
     if (stacked) {
-      const layout = { top: { anchor: "start", bounds: "full", direction: "vertical", margin: 6 } };
+      const layout = { top: { anchor: "end", direction: "vertical", margin: 6 } };
       Object.assign(config.legend, { columns: 1, direction: "vertical", layout });
     }
     for (const param of spec.params ?? []) {
@@ -104,7 +104,9 @@
   const sized = new ResizeObserver((entries) => {
     for (const { target } of entries) requestAnimationFrame(() => refit(target));
   });
-  for (const chart of document.querySelectorAll(".chart")) {
+  const charts = document.querySelectorAll(".chart");
+  if (charts.length) loadVega();
+  for (const chart of charts) {
     near.observe(chart);
     sized.observe(chart);
   }
