@@ -92,8 +92,9 @@ def _write_static_files(app):
 
 def _write_vega(path):
     """Write Vega, Vega-Lite and Vega-Embed as one plain script; their names stay inside a function."""
-    versions = f"vega {vl_convert.get_vega_version()}, vega-lite {theme.VEGALITE_VERSION}, "
-    first = f"// {versions}vega-embed {vl_convert.get_vega_embed_version()}; BSD-3-Clause. {theme.digest(theme.CONFIG)}\n"
+    versions = f"vega {vl_convert.get_vega_version()}, vega-lite {theme.VEGALITE_VERSION}"
+    versions += f", vega-embed {vl_convert.get_vega_embed_version()}"
+    first = f"// {versions}; BSD-3-Clause. {theme.digest(theme.CONFIG)}\n"
     if path.exists() and path.open(encoding="utf-8").readline() == first:
         return
     bundle = vl_convert.javascript_bundle(vl_version=theme.VEGALITE_VERSION)

@@ -13,8 +13,10 @@ from lib import book
 LOGGER = logging.getLogger(__name__)
 FOLDER = "notebooks"
 _GLUED_TEXT = re.compile(r"\{glue:text\}`([^`:]+)`")
-_GLUED_BLOCK = re.compile(r"^(:{3,})\{(chart|tabular)\} *(\S+)\n(?::\w+:.*\n)*\n?(.*?)\n\1 *$", re.MULTILINE | re.DOTALL)
-_FENCED = re.compile(r"^(`{3,})\{([\w:-]+)\} *(.*)\n(?::[\w-]+:.*\n)*\n?(.*?)\n?\1 *$", re.MULTILINE | re.DOTALL)
+_GLUED_BLOCK = re.compile(
+    r"^(:{3,})\{(chart|tabular)\} *(\S+)\n(?::\w+:.*\n)*\n?(.*?)\n\1 *$", re.MULTILINE | re.DOTALL
+)
+_FENCED = re.compile(r"^(`{3,})\{([\w:-]+)\} *([^\n]*)\n(?::[\w-]+:[^\n]*\n)*(.*?)^\1 *$", re.MULTILINE | re.DOTALL)
 _OPENING = re.compile(r"^:{3,}\{([\w:-]+)\} *(.*)\n(?::[\w-]+:.*\n)*", re.MULTILINE)
 _CLOSING = re.compile(r"^:{3,} *\n?", re.MULTILINE)
 _SILENT = {"tab-set", "bibliography", "container", "div"}  # directives without words of their own
@@ -141,7 +143,8 @@ def _how_to_install(edition):
         else f"*From {edition['title']}, version {edition['version']}.* "
     ) + (
         f"To run this notebook, install the project once: get {source}, then `pip install -r requirements.txt` "
-        "in its folder (Python 3.11 to 3.13). The numbers in the text are those of this version; the cells compute them."
+        "in its folder (Python 3.11 to 3.13). The numbers in the text are those of this version; "
+        "the cells compute them."
     )
 
 
@@ -154,10 +157,14 @@ def _plain_text(source, glued):
     """Return MyST text as plain Markdown: values in place, directives and roles as words."""
     source = _GLUED_BLOCK.sub(lambda match: f"*{match[3]}*: {match[4]}", source)
     source = _GLUED_TEXT.sub(lambda match: _value(match[1], glued), source)
-    source = _FENCED.sub(lambda match: _heading(match[2], match[3]) + match[4], source)
+    source = _FENCED.sub(_unfenced, source)
     source = _CLOSING.sub("", _OPENING.sub(lambda match: _heading(match[1], match[2]), source))
     source = _LABEL.sub("", source)
     return _ROLE.sub(lambda match: match[1] or match[2], source)
+
+
+def _unfenced(match):
+    return f"$$\n{match[4]}$$" if match[2] == "math" else _heading(match[2], match[3]) + match[4]
 
 
 def _heading(directive, title):

@@ -37,7 +37,8 @@ def chromium():
     if path and Path(path).exists():
         return path, ""
     return None, (
-        "no Chromium: `apt-get install chromium`, or `python -m playwright install chromium`, or set CHROMIUM to its path"
+        "no Chromium: `apt-get install chromium`, or `python -m playwright install chromium`,"
+        " or set CHROMIUM to its path"
     )
 
 
@@ -75,7 +76,7 @@ class Visit:
 
 def crawl(browser, book, root):
     """Yield a `Visit` for every page under the folder, in every dress."""
-    pages = sorted(path for path in root.rglob("*.html") if "_static" not in path.parts and path.name != "genindex.html")
+    pages = sorted(path for path in [*root.glob("*.html"), *root.glob("chapters/*.html")] if path.stem != "genindex")
     for theme, width, scripts in DRESSES:
         context = open_context(browser, theme, width, scripts)
         for path in pages:
@@ -255,7 +256,10 @@ _SETTLE = """async () => {
 }"""
 
 _CHARTS = """() => {
-  const seen = (node) => { const box = node?.getBoundingClientRect(); return !!box && box.width > 50 && box.height > 50; };
+  const seen = (node) => {
+    const { width, height } = node?.getBoundingClientRect() ?? { width: 0, height: 0 };
+    return width > 50 && height > 50;
+  };
   const inOpenTab = (chart) => {
     const tab = chart.closest(".sd-tab-content");
     return !tab || getComputedStyle(tab).display !== "none";
@@ -285,13 +289,13 @@ _COLOURS = """() => {
   return [...found];
 }"""
 
-_CUT_LEGENDS = """() => [...document.querySelectorAll(".chart")].filter((chart) => {
-  const box = chart.getBoundingClientRect();
-  return [...chart.querySelectorAll(":is(.chart-live, .chart-static) .role-legend text")].some((text) => {
+_CUT_LEGENDS = """() => [...document.querySelectorAll(".chart svg.marks")].filter((drawing) => {
+  const box = drawing.getBoundingClientRect();
+  return [...drawing.querySelectorAll(".role-legend text")].some((text) => {
     const { left, right, width } = text.getBoundingClientRect();
     return width && (left < box.left - 1 || right > box.right + 1);
   });
-}).map((chart) => chart.closest("figure").id)"""
+}).map((drawing) => drawing.closest("figure").id)"""
 
 _SMALL_TEXT = """() => [...document.querySelectorAll(".chart-live svg text, .chart-live .chart-controls label")]
   .filter((text) => text.getClientRects().length && parseFloat(getComputedStyle(text).fontSize) < 10.5)
@@ -303,7 +307,7 @@ _PLOTTED = """async ([figure, column, controls, where]) => {
     const control = chart.querySelector(`.chart-controls [name="${name}"]`);
     if (!control) throw new Error(`${figure} has no control named ${name}`);
     control.value = value;
-    if (control.value !== String(value)) throw new Error(`${name} cannot be set to ${value}: it shows ${control.value}`);
+    if (control.value !== String(value)) throw new Error(`${name} refuses ${value}: it shows ${control.value}`);
     for (const kind of ["input", "change"]) control.dispatchEvent(new Event(kind, { bubbles: true }));
   }
   await chart.view.runAsync();

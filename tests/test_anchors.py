@@ -21,7 +21,8 @@ def test_public_anchors_are_those_in_the_list():
 @pytest.fixture
 def built(tmp_path):
     (tmp_path / "chapters").mkdir()
-    article = '<article class="bd-article"><section id="wall"><figure id="fig-a"></figure><p id="id3"></p></section></article>'
+    section = '<section id="wall"><figure id="fig-a"></figure><div id="id3"></div></section>'
+    article = f'<article class="bd-article">{section}</article>'
     for page in ("index.html", "chapters/one.html"):
         (tmp_path / page).write_text(f'<body><div id="frame"></div>{article}</body>')
     return tmp_path

@@ -66,8 +66,9 @@ def test_markup_becomes_words():
 
 
 def test_boxes_and_tabs_become_their_words():
-    source = "::::{tab-set}\n:::{tab-item} One\n:sync: a\nFirst.\n:::\n::::\n\n:::{note}\nTake care.\n:::\n\n```{math}\nx\n```"
-    assert downloads._plain_text(source, {}) == "**One**\n\nFirst.\n\n**Note**\n\nTake care.\n\n**Math**\n\nx"
+    tabs = "::::{tab-set}\n:::{tab-item} One\n:sync: a\nFirst.\n:::\n::::\n\n"
+    rest = ":::{note}\nTake care.\n:::\n\n```{math}\nx\n```"
+    assert downloads._plain_text(tabs + rest, {}) == "**One**\n\nFirst.\n\n**Note**\n\nTake care.\n\n$$\nx\n$$"
 
 
 def test_a_clean_notebook_runs_from_another_folder(test_book, tmp_path, monkeypatch):

@@ -170,7 +170,8 @@ def test_formulas_are_set_without_the_network_and_in_the_colour_of_the_text(page
     page.emulate_media(color_scheme="dark")
     page.wait_for_function("document.documentElement.dataset.theme === 'dark'")
     colour = "selector => getComputedStyle(document.querySelector(selector)).color"
-    assert page.evaluate(colour, "div.math mjx-math") == page.evaluate(colour, ".bd-article section > p")
+    words = ".bd-article section > p:not(.page-tools)"
+    assert page.evaluate(colour, "div.math mjx-math") == page.evaluate(colour, words)
 
 
 def test_files_and_notebooks_are_downloads_when_served(browser, served):
@@ -249,13 +250,13 @@ _STOPWATCH = """
         ('<div style="width: 2000px; height: 1px"></div>', browsing.sideways_scroll),
         ('<img src="data:image/gif;base64,R0lGODlhAQABAAAAACw=">', browsing.grave_barriers),
         ('<p style="color: #aaa">pale</p>', browsing.grave_barriers),
-        ('<figure id="f"><div class="chart"><div class="chart-plot"></div></div></figure>', browsing.undescribed_charts),
+        ('<figure id="f"><div class="chart"><p class="chart-plot"></p></div></figure>', browsing.undescribed_charts),
         ('<figure id="f"><div class="chart"></div></figure>', browsing.unseen_charts),
         (
             '<div class="chart-plot"><svg><path style="fill: rgb(1, 2, 3)"/></svg></div>',
             lambda visit: browsing.foreign_colours(visit, PALETTE),
         ),
-        ('<div class="chart-plot"><svg><g fill="#123456"/></svg></div>', lambda v: browsing.foreign_colours(v, PALETTE)),
+        ('<p class="chart-plot"><svg><g fill="#123456"/></svg></p>', lambda v: browsing.foreign_colours(v, PALETTE)),
         ('<figure id="f"><div class="chart-controls"><input name="a"></div></figure>', lambda v: v.unnamed_controls),
         ("<style>body { background: #111 }</style>", browsing.dark_paper),
     ],

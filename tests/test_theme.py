@@ -56,7 +56,8 @@ def test_every_colour_of_a_chart_has_a_dark_twin():
 
 
 def chart(description="Six words that say what it shows."):
-    base = alt.Chart(theme.rows(x=[1, 2], y=[3, 4])).encode(alt.X("x:Q", title="size (B)"), alt.Y("y:Q", title="time (s)"))
+    axes = alt.X("x:Q", title="size (B)"), alt.Y("y:Q", title="time (s)")
+    base = alt.Chart(theme.rows(x=[1, 2], y=[3, 4])).encode(*axes)
     return theme.finished(base.mark_line() + base.mark_point(), description)
 
 
