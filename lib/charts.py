@@ -18,6 +18,11 @@ def _y(field, title, **scale):
     return alt.Y(f"{field}:Q", title=title).scale(**scale)
 
 
+def _decades(low, high):
+    """An axis of a logarithmic scale that marks powers of ten only."""
+    return alt.Axis(values=[10.0**power for power in range(low, high + 1)], format="~g")
+
+
 def _names(field="name", order=None):
     """An axis of names, in the order of the rows or the one given."""
     return alt.Y(f"{field}:N", title=None, sort=order).axis(labelLimit=230, ticks=False, domain=False, labelPadding=8)
@@ -111,20 +116,21 @@ def two_times(names, transfer_time, arithmetic_time, fits, *, description):
     names = [*names]
     y = _names(order=names)
     span = theme.rows(name=names, transfer=KILO * np.asarray(transfer_time), arithmetic=KILO * np.asarray(arithmetic_time))
-    kind = np.where(fits, "streaming 100 GB, fits", "streaming 100 GB, does not fit")
+    domain = ["100 GB, fits", "100 GB, does not fit", "one token's arithmetic"]
+    kind = np.where(fits, *domain[:2])
     title = "time (ms, log scale)"
+    decades = _decades(-2, 3)
     rule = alt.Chart(span).mark_rule(strokeWidth=1).encode(
-        alt.X("arithmetic:Q", title=title).scale(type="log"), alt.X2("transfer:Q"), y
+        alt.X("arithmetic:Q", title=title, axis=decades).scale(type="log"), alt.X2("transfer:Q"), y
     )
     both = theme.rows(
         name=names + names,
         time=KILO * np.concatenate([transfer_time, arithmetic_time]),
-        what=[*kind, *["arithmetic of one token"] * len(names)],
+        what=[*kind, *[domain[2]] * len(names)],
     )
-    domain = ["streaming 100 GB, fits", "streaming 100 GB, does not fit", "arithmetic of one token"]
     what = alt.Legend(title=None)
     points = alt.Chart(both).mark_point(filled=False, size=70).encode(
-        alt.X("time:Q", title=title).scale(type="log"), y,
+        alt.X("time:Q", title=title, axis=decades).scale(type="log"), y,
         shape=alt.Shape("what:N", legend=what).scale(domain=domain, range=["circle", "circle", "diamond"]),
         color=alt.Color("what:N", legend=what).scale(
             domain=domain, range=[theme.light("weights"), theme.light("weights"), theme.light("arithmetic")]
@@ -152,7 +158,7 @@ def memory_sizes(names, on_chip, capacity, marks, *, description):
     altair.LayerChart
     """
     names = [*names]
-    x = alt.X("size:Q", title="size (GB, log scale)").scale(type="log")
+    x = alt.X("size:Q", title="size (GB, log scale)", axis=_decades(-3, 4)).scale(type="log")
     domain = ["on-chip memory", "off-chip memory"]
     sizes = theme.rows(
         name=names + names, size=np.concatenate([on_chip, capacity]) / GB,
@@ -197,7 +203,7 @@ def lines(x, series, *, x_title, y_title, y_scale=None, marks=None, description)
         batch=np.tile(x, len(series)), value=np.concatenate([values for *_, values in series.values()]),
         series=np.repeat([*series], len(x)),
     )  # fmt: skip
-    legend = alt.Legend(title=None, symbolType="stroke")
+    legend = alt.Legend(title=None, symbolType="stroke", symbolSize=500)
     x_axis = alt.X("batch:Q", title=x_title).scale(**BATCH_AXIS)
     y_axis = alt.Y("value:Q", title=y_title).scale(**(y_scale or {}))
     chart = alt.Chart(rows).mark_line().encode(

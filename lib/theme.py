@@ -48,12 +48,12 @@ CONFIG = {
     "legend": {
         "labelColor": TEXT[0], "titleColor": TEXT[0], "labelFontSize": 12, "titleFontSize": 12.5,
         "titleFontWeight": "normal", "orient": "top", "direction": "horizontal", "columns": 3,
-        "symbolStrokeWidth": 2.5, "symbolSize": 90, "labelLimit": 260,
+        "symbolStrokeWidth": 2.5, "symbolSize": 110, "labelLimit": 260,
     },
     "header": {"labelColor": TEXT[0], "titleColor": TEXT[0], "labelFontSize": 12, "titleFontSize": 12.5},
     "view": {"stroke": None, "continuousHeight": HEIGHT},
     "line": {"strokeWidth": 2.5},
-    "point": {"size": 65, "strokeWidth": 2},
+    "point": {"size": 65, "strokeWidth": 2, "opacity": 1},
     "rule": {"color": COLOURS["muted"][0]},
     "text": {"color": TEXT[0], "fontSize": 12},
 }
