@@ -177,49 +177,55 @@ def memory_sizes(names, on_chip, capacity, marks, *, description):
     return theme.finished(rule + points + text, description, height=18 * len(names))
 
 
-def lines(x, series, *, x_title, y_title, y_scale=None, marks=None, description):
-    """Return several curves over batch size, told apart by dash and by colour; points mark single statements.
+def lines(series, *, x_title, y_title, y_scale=None, y_labels=None, marks=None, description):
+    """Return curves over batch size, told apart by dash and by colour; points are never joined.
 
     Parameters
     ----------
-    x : array_like, shape (n,)
-        Batch sizes (sequences).
-    series : dict of str to (meaning, dash, values)
-        Legend text to a meaning of `theme.COLOURS`, a dash pattern, and values of shape (n,)
-        in the unit of the axis.
+    series : dict of str to (meaning, dash, x, values)
+        Legend text to a meaning of `theme.COLOURS`, a dash pattern, batch sizes of shape (n,)
+        and values of shape (n,) in the unit of the axis.
     x_title, y_title : str
         With units.
     y_scale : dict, optional
         For Altair's scale of the y axis.
-    marks : dict of str to tuple of array_like, optional
-        Legend text to x and y of points that are never joined.
+    y_labels : str, optional
+        Vega expression that writes a label from ``datum.value``.
+    marks : dict of str to (x, values), optional
+        Legend text to points: a shape for each entry, five at most.
     description : str
 
     Returns
     -------
     altair.LayerChart
     """
+    x = alt.X("batch:Q", title=x_title).scale(**BATCH_AXIS)
+    y = alt.Y("value:Q", title=y_title).scale(**(y_scale or {}))
+    if y_labels:
+        y = y.axis(labelExpr=y_labels)
     rows = theme.rows(
-        batch=np.tile(x, len(series)), value=np.concatenate([values for *_, values in series.values()]),
-        series=np.repeat([*series], len(x)),
-    )  # fmt: skip
+        batch=np.concatenate([at for *_, at, _ in series.values()]),
+        value=np.concatenate([values for *_, values in series.values()]),
+        series=np.repeat([*series], [len(values) for *_, values in series.values()]),
+    )
     legend = alt.Legend(title=None, symbolType="stroke", symbolSize=500)
-    x_axis = alt.X("batch:Q", title=x_title).scale(**BATCH_AXIS)
-    y_axis = alt.Y("value:Q", title=y_title).scale(**(y_scale or {}))
+    colours = [theme.light(meaning) for meaning, *_ in series.values()]
+    dashes = [dash for _, dash, *_ in series.values()]
     chart = alt.Chart(rows).mark_line().encode(
-        x_axis, y_axis,
-        color=alt.Color("series:N", legend=legend).scale(
-            domain=[*series], range=[theme.light(meaning) for meaning, *_ in series.values()]
-        ),
-        strokeDash=alt.StrokeDash("series:N", legend=legend).scale(
-            domain=[*series], range=[dash for _, dash, _ in series.values()]
-        ),
+        x, y,
+        color=alt.Color("series:N", legend=legend).scale(domain=[*series], range=colours),
+        strokeDash=alt.StrokeDash("series:N", legend=legend).scale(domain=[*series], range=dashes),
     )  # fmt: skip
-    for shape, (name, (at, value)) in zip(("circle", "square", "triangle-up"), (marks or {}).items(), strict=False):
-        said = theme.rows(batch=at, value=value, mark=name)
-        chart += alt.Chart(said).mark_point(filled=True, color=theme.light("measured"), size=90).encode(
-            x_axis, y_axis,
-            shape=alt.Shape("mark:N", legend=alt.Legend(title=None)).scale(domain=[name], range=[shape]),
+    if marks:
+        said = theme.rows(
+            batch=np.concatenate([at for at, _ in marks.values()]),
+            value=np.concatenate([values for _, values in marks.values()]),
+            mark=np.repeat([*marks], [len(at) for at, _ in marks.values()]),
+        )
+        shapes = ["circle", "square", "triangle-up", "diamond", "cross"][: len(marks)]
+        shape = alt.Shape("mark:N", legend=alt.Legend(title=None)).scale(domain=[*marks], range=shapes)
+        chart += alt.Chart(said).mark_point(filled=True, color=theme.light("measured"), size=60).encode(
+            x, y, shape=shape
         )  # fmt: skip
     return theme.finished(chart, description)
 

@@ -49,6 +49,7 @@ CONFIG = {
         "labelColor": TEXT[0], "titleColor": TEXT[0], "labelFontSize": 12, "titleFontSize": 12.5,
         "titleFontWeight": "normal", "orient": "top", "direction": "horizontal", "columns": 3,
         "symbolStrokeWidth": 2.5, "symbolSize": 110, "labelLimit": 260,
+        "layout": {"top": {"direction": "vertical", "anchor": "start", "margin": 4}},
     },
     "header": {"labelColor": TEXT[0], "titleColor": TEXT[0], "labelFontSize": 12, "titleFontSize": 12.5},
     "view": {"stroke": None, "continuousHeight": HEIGHT},
