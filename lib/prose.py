@@ -6,7 +6,7 @@ so it cannot vanish, and NaN cannot be published.
 
 import os
 
-from IPython.display import Markdown, display
+from IPython.display import Markdown
 from myst_nb import glue
 
 from lib import arguments, theme, units
@@ -91,6 +91,6 @@ def _hand_over(key, value):
     """Glue the value: out of sight in the book, in view in a notebook."""
     in_book = bool(os.environ.get("BOOK_BUILD"))
     if isinstance(value, Words) and not in_book:
-        display(Words(f"{key}: {value}"))
+        print(f"{key}: {value}")
         in_book = True
     glue(key, value, display=not in_book)
