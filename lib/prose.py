@@ -6,7 +6,6 @@ so it cannot vanish, and NaN cannot be published.
 
 import os
 
-from IPython.display import display
 from myst_nb import glue
 
 from lib import arguments, theme, units
@@ -35,7 +34,7 @@ def say(key, value, unit="", *, digits=3):
     words = isinstance(value, str)
     text = arguments.text("value", value) if words else units.quantity(value, unit, digits=digits)
     if not _in_book():
-        display(HandedOver({"text/plain": f"{key}: {text}"}))
+        print(f"{key}: {text}")
     glue(key, HandedOver({"text/plain": text}), display=False)
 
 

@@ -1,0 +1,298 @@
+"""One function for each kind of figure. A chart receives arrays, and for sliders the model's own
+expressions; it computes nothing itself. Inputs are in SI units, axes in units for readers."""
+
+import altair as alt
+import numpy as np
+
+from lib import theme
+from lib.units import GB, KILO, TERA
+
+BATCH_AXIS = {"type": "log", "base": 2}
+
+
+def _x(field, title, **scale):
+    return alt.X(f"{field}:Q", title=title).scale(**scale)
+
+
+def _y(field, title, **scale):
+    return alt.Y(f"{field}:Q", title=title).scale(**scale)
+
+
+def _decades(low, high):
+    """An axis of a logarithmic scale that marks powers of ten only."""
+    return alt.Axis(values=[10.0**power for power in range(low, high + 1)], format="~g")
+
+
+def _names(field="name", order=None):
+    """An axis of names, in the order of the rows or the one given."""
+    return alt.Y(f"{field}:N", title=None, sort=order).axis(labelLimit=230, ticks=False, domain=False, labelPadding=8)
+
+
+def roofline(machines, path, prompts, position, *, description):
+    """Return the roofline of a machine with decode and prefill on it; batch, context and machine are controls.
+
+    Parameters
+    ----------
+    machines : tuple of array_like, each shape (n,)
+        Names, bandwidths (B/s) and peaks (FLOP/s) to choose from; the first is shown.
+    path, prompts : dict
+        ``batch_size`` or ``tokens`` (array_like) with ``intensity`` (FLOP/B) and ``rate``
+        (FLOP/s) as expressions in ``datum.n``, ``context``, ``bandwidth`` and ``peak``.
+    position : dict
+        ``intensity``, ``rate``, ``time`` (s) as expressions in ``batch`` and ``context``,
+        where decode stands now.
+    description : str
+
+    Returns
+    -------
+    altair.LayerChart
+    """
+    x = _x("intensity", "arithmetic intensity (FLOP/B)", type="log", domain=[0.5, 4096])
+    y = _y("rate", "bound on arithmetic (TFLOP/s)", type="log", domain=[0.5, 4000])
+    roof = (
+        alt.Chart(theme.rows(intensity=np.geomspace(0.5, 4096, 80)))
+        .transform_calculate(rate=f"min(peak,datum.intensity*bandwidth)/{TERA}")
+        .mark_line(color=theme.light("muted"), strokeDash=theme.DASHES["muted"], clip=True)
+        .encode(x, y)
+    )
+    decode = _on_roof(path, "batch_size").mark_line(color=theme.light("weights"), clip=True).encode(x, y, order="n:Q")
+    prefill = (
+        _on_roof(prompts, "tokens")
+        .mark_point(color=theme.light("arithmetic"), shape="diamond", filled=True, size=90, clip=True)
+        .encode(x, y, tooltip=[alt.Tooltip("n:Q", title="prefill of a prompt (tokens)")])
+    )
+    here = alt.Chart(theme.rows(n=[0])).transform_calculate(
+        intensity=str(position["intensity"]),
+        rate=f"{position['rate']}/{TERA}",
+        share=f"{position['rate']}/peak",
+        text=(
+            f"'batch '+batch+': '+format({position['intensity']},',.3~r')+' FLOP/B, '"
+            f"+format(100*{position['rate']}/peak,'.2~r')+' % of peak, step '+format(1000*{position['time']},',.3~r')+' ms'"
+        ),
+    )
+    dot = here.mark_point(color=theme.light("weights"), filled=True, size=170).encode(x, y)
+    words = here.mark_text(align="left", baseline="top", fontSize=13).encode(
+        x=alt.value(8), y=alt.value(6), text="text:N"
+    )
+    chart = alt.layer(roof, decode, prefill, dot, words).add_params(*_roofline_params(*machines))
+    return theme.finished(chart, description, height=380)
+
+
+def _on_roof(rows, unit):
+    return alt.Chart(theme.rows(n=np.asarray(rows[unit], float))).transform_calculate(
+        intensity=str(rows["intensity"]), rate=f"{rows['rate']}/{TERA}"
+    )
+
+
+def _roofline_params(names, bandwidths, peaks):
+    def chosen(values):
+        pairs = dict(zip(names, map(float, values), strict=True))
+        return f"({pairs!r})[accelerator]"
+
+    return (
+        alt.param(name="accelerator", value=names[0], bind=alt.binding_select(options=[*names], name="accelerator ")),
+        alt.param(name="batch", value=32, bind=alt.binding_range(min=1, max=512, step=1, name="batch size (sequences) ")),
+        alt.param(
+            name="context", value=2048, bind=alt.binding_range(min=0, max=32768, step=512, name="context (tokens) ")
+        ),
+        alt.param(name="bandwidth", expr=chosen(bandwidths)),
+        alt.param(name="peak", expr=chosen(peaks)),
+    )
+
+
+def two_times(names, transfer_time, arithmetic_time, fits, *, description):
+    """Return, for each machine, how long the weights take to stream and the arithmetic to do, on one log axis.
+
+    Parameters
+    ----------
+    names, transfer_time, arithmetic_time, fits : array_like, each shape (n,)
+        Text; seconds; seconds; whether the weights fit. Drawn in the order given.
+    description : str
+
+    Returns
+    -------
+    altair.LayerChart
+    """
+    names = [*names]
+    y = _names(order=names)
+    span = theme.rows(name=names, transfer=KILO * np.asarray(transfer_time), arithmetic=KILO * np.asarray(arithmetic_time))
+    domain = ["100 GB, fits", "100 GB, does not fit", "one token's arithmetic"]
+    kind = np.where(fits, *domain[:2])
+    title = "time (ms, log scale)"
+    decades = _decades(-2, 3)
+    rule = alt.Chart(span).mark_rule(strokeWidth=1).encode(
+        alt.X("arithmetic:Q", title=title, axis=decades).scale(type="log"), alt.X2("transfer:Q"), y
+    )
+    both = theme.rows(
+        name=names + names,
+        time=KILO * np.concatenate([transfer_time, arithmetic_time]),
+        what=[*kind, *[domain[2]] * len(names)],
+    )
+    what = alt.Legend(title=None)
+    points = alt.Chart(both).mark_point(filled=False, size=70).encode(
+        alt.X("time:Q", title=title, axis=decades).scale(type="log"), y,
+        shape=alt.Shape("what:N", legend=what).scale(domain=domain, range=["circle", "circle", "diamond"]),
+        color=alt.Color("what:N", legend=what).scale(
+            domain=domain, range=[theme.light("weights"), theme.light("weights"), theme.light("arithmetic")]
+        ),
+        fill=alt.Fill("what:N", legend=what).scale(
+            domain=domain, range=[theme.light("weights"), "transparent", theme.light("arithmetic")]
+        ),
+    )  # fmt: skip
+    return theme.finished(rule + points, description, height=17 * len(names))
+
+
+def memory_sizes(names, on_chip, capacity, marks, *, description):
+    """Return on-chip memory and capacity of each machine on one log axis, with the weights of some models as lines.
+
+    Parameters
+    ----------
+    names, on_chip, capacity : array_like, each shape (n,)
+        Text; bytes; bytes.
+    marks : dict of str to float
+        Model to the bytes of its weights.
+    description : str
+
+    Returns
+    -------
+    altair.LayerChart
+    """
+    names = [*names]
+    x = alt.X("size:Q", title="size (GB, log scale)", axis=_decades(-3, 4)).scale(type="log")
+    domain = ["on-chip memory", "off-chip memory"]
+    sizes = theme.rows(
+        name=names + names, size=np.concatenate([on_chip, capacity]) / GB,
+        what=[*[domain[0]] * len(names), *[domain[1]] * len(names)],
+    )  # fmt: skip
+    legend = alt.Legend(title=None)
+    colours = [theme.light("arithmetic"), theme.light("weights")]
+    points = alt.Chart(sizes).mark_point(filled=True, size=70).encode(
+        x, _names(order=names),
+        color=alt.Color("what:N", legend=legend).scale(domain=domain, range=colours),
+        shape=alt.Shape("what:N", legend=legend).scale(domain=domain, range=["diamond", "circle"]),
+    )  # fmt: skip
+    weights = theme.rows(model=[*marks], size=np.array([*marks.values()]) / GB)
+    rule = alt.Chart(weights).mark_rule(strokeDash=theme.DASHES["muted"]).encode(x)
+    text = alt.Chart(weights).mark_text(baseline="bottom", dy=-4, fontSize=11).encode(x, y=alt.value(0), text="model:N")
+    return theme.finished(rule + points + text, description, height=18 * len(names))
+
+
+def lines(series, *, x_title, y_title, y_scale=None, y_labels=None, marks=None, description):
+    """Return curves over batch size, told apart by dash and by colour; points are never joined.
+
+    Parameters
+    ----------
+    series : dict of str to (meaning, dash, x, values)
+        Legend text to a meaning of `theme.COLOURS`, a dash pattern, batch sizes of shape (n,)
+        and values of shape (n,) in the unit of the axis.
+    x_title, y_title : str
+        With units.
+    y_scale : dict, optional
+        For Altair's scale of the y axis.
+    y_labels : str, optional
+        Vega expression that writes a label from ``datum.value``.
+    marks : dict of str to (x, values), optional
+        Legend text to points: a shape for each entry, five at most.
+    description : str
+
+    Returns
+    -------
+    altair.LayerChart
+    """
+    x = alt.X("batch:Q", title=x_title).scale(**BATCH_AXIS)
+    y = alt.Y("value:Q", title=y_title).scale(**(y_scale or {}))
+    if y_labels:
+        y = y.axis(labelExpr=y_labels)
+    rows = theme.rows(
+        batch=np.concatenate([at for *_, at, _ in series.values()]),
+        value=np.concatenate([values for *_, values in series.values()]),
+        series=np.repeat([*series], [len(values) for *_, values in series.values()]),
+    )
+    legend = alt.Legend(title=None, symbolType="stroke", symbolSize=500)
+    colours = [theme.light(meaning) for meaning, *_ in series.values()]
+    dashes = [dash for _, dash, *_ in series.values()]
+    chart = alt.Chart(rows).mark_line().encode(
+        x, y,
+        color=alt.Color("series:N", legend=legend).scale(domain=[*series], range=colours),
+        strokeDash=alt.StrokeDash("series:N", legend=legend).scale(domain=[*series], range=dashes),
+    )  # fmt: skip
+    if marks:
+        said = theme.rows(
+            batch=np.concatenate([at for at, _ in marks.values()]),
+            value=np.concatenate([values for _, values in marks.values()]),
+            mark=np.repeat([*marks], [len(at) for at, _ in marks.values()]),
+        )
+        shapes = ["circle", "square", "triangle-up", "diamond", "cross"][: len(marks)]
+        shape = alt.Shape("mark:N", legend=alt.Legend(title=None)).scale(domain=[*marks], range=shapes)
+        chart += alt.Chart(said).mark_point(filled=True, color=theme.light("measured"), size=60).encode(
+            x, y, shape=shape
+        )  # fmt: skip
+    return theme.finished(chart, description)
+
+
+def by_year(names, years, values, trend, *, y_title, labelled, description):
+    """Return values over the year of release, with a fitted trend and some of the points named.
+
+    Parameters
+    ----------
+    names, years, values : array_like, each shape (n,)
+    trend : tuple of array_like, each shape (m,)
+        Years, fitted value, lower and upper end of its interval.
+    y_title : str
+    labelled : collection of str
+        Names to write beside their points.
+    description : str
+
+    Returns
+    -------
+    altair.LayerChart
+    """
+    x = alt.X("year:Q", title="year of release").scale(zero=False, nice=False, padding=18).axis(format="d", tickMinStep=1)
+    y = alt.Y("value:Q", title=y_title).scale(type="log", base=2)
+    band = theme.rows(year=trend[0], value=trend[1], low=trend[2], high=trend[3])
+    points = theme.rows(year=years, value=values, name=[*names])
+    named = theme.rows(
+        **{
+            field: [item for item, name in zip(column, names, strict=True) if name in labelled]
+            for field, column in (("year", years), ("value", values), ("name", names))
+        }
+    )
+    area = alt.Chart(band).mark_area(opacity=0.16, color=theme.light("muted")).encode(
+        x, alt.Y("low:Q", title=y_title).scale(type="log", base=2), alt.Y2("high:Q")
+    )
+    line = alt.Chart(band).mark_line(color=theme.light("muted"), strokeDash=theme.DASHES["muted"]).encode(x, y)
+    dots = alt.Chart(points).mark_point(filled=True, color=theme.light("weights")).encode(x, y, tooltip=["name:N"])
+    text = alt.Chart(named).mark_text(align="left", dx=7, fontSize=11).encode(x, y, text="name:N")
+    return theme.finished(area + line + dots + text, description, height=380)
+
+
+def ratio_dots(names, ratios, kinds, *, x_title, description):
+    """Return measured over bound for each case, one row a case, 1 marked as the bound.
+
+    Parameters
+    ----------
+    names, ratios, kinds : array_like, each shape (n,)
+        Text; measured time over the bound; what was measured, shown by shape.
+    x_title : str
+    description : str
+
+    Returns
+    -------
+    altair.LayerChart
+    """
+    kinds = [*kinds]
+    order = [*dict.fromkeys(names)]
+    x = alt.X("ratio:Q", title=x_title).scale(domainMin=0)
+    domain = [*dict.fromkeys(kinds)]
+    points = alt.Chart(theme.rows(name=[*names], ratio=ratios, kind=kinds)).mark_point(
+        filled=True, color=theme.light("measured"), size=75
+    ).encode(
+        x, _names(order=order),
+        shape=alt.Shape("kind:N", legend=alt.Legend(title=None)).scale(
+            domain=domain, range=["circle", "square", "triangle-up", "diamond"][: len(domain)]
+        ),
+    )  # fmt: skip
+    bound = alt.Chart(theme.rows(ratio=[1.0])).mark_rule(
+        color=theme.light("weights"), strokeWidth=2.5
+    ).encode(x)  # fmt: skip
+    return theme.finished(bound + points, description, height=19 * len(order))

@@ -1,0 +1,282 @@
+"""The ledger: what the article claims, the number that decides each claim, and the verdict.
+
+Nobody types a verdict. A claim's row in ``data/claims.csv`` names its numbers and
+thresholds; its function here computes them; `judge` picks the wording.
+"""
+
+import csv
+from dataclasses import dataclass, replace
+from functools import cache
+from importlib.resources import files
+
+import numpy as np
+
+from lib import arguments, footprint, hardware, memory, roofline
+from lib import model as models
+from lib.units import quantity
+
+HOLDS, LIMITED, FAILS, OPEN = "holds", "holds within stated limits", "does not hold", "not yet examined"
+ARTICLE_WEIGHT_BYTES, ARTICLE_TRANSFER_TIME, ARTICLE_ARITHMETIC_TIME = 100e9, 0.03, 0.0001
+MACHINE, FASTER, MODEL = "H100 SXM", "H200 SXM", "Llama-3-8B"
+CONTEXT, SERVING_BATCH, PROMPT = 1024, 256, 2048
+WAFER = "Cerebras WSE-2"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """A claim of the article, with the rule that decides it; rule fields are empty while it is open.
+
+    Attributes
+    ----------
+    id, statement, owner : str
+        Permanent name; the claim in our words; the chapter that decides.
+    number, unit, edge_number, edge_unit : str
+        What the deciding number and the number at the edge are.
+    rule : str
+        "at least" or "at most".
+    threshold, edge_threshold : float or None
+    if_holds, if_limited, if_fails : str
+        Sentences with ``{fields}`` that the evidence fills.
+    """
+
+    id: str
+    statement: str
+    owner: str
+    number: str
+    unit: str
+    rule: str
+    threshold: float | None
+    edge_number: str
+    edge_unit: str
+    edge_threshold: float | None
+    if_holds: str
+    if_limited: str
+    if_fails: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """The two numbers that decide a claim, and the words that its sentences need.
+
+    Attributes
+    ----------
+    number, edge : float
+        In the article's own conditions, and at the edge of them.
+    words : dict of str
+    """
+
+    number: float
+    edge: float
+    words: dict
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """A claim, judged.
+
+    Attributes
+    ----------
+    claim : Claim
+    word : str
+        `HOLDS`, `LIMITED`, `FAILS` or `OPEN`.
+    number, edge, sentence : str
+        As text, with units; empty while the claim is open.
+    """
+
+    claim: Claim
+    word: str
+    number: str = ""
+    edge: str = ""
+    sentence: str = ""
+
+
+@cache
+def claims():
+    """Return the article's claims by id, in order, from ``data/claims.csv``.
+
+    Raises
+    ------
+    ValueError
+        If a row has a rule but not all of its parts.
+    """
+    text = (files("lib") / "data" / "claims.csv").read_text(encoding="utf-8")
+    rows = [_claim(row) for row in csv.DictReader(text.splitlines())]
+    return {claim.id: claim for claim in rows}
+
+
+def _claim(row):
+    given = [name for name in ("number", "rule", "threshold", "edge_threshold", "if_holds") if row[name]]
+    if given and len(given) != 5:
+        raise ValueError(f"claims.csv {row['id']}: a rule needs number, rule, thresholds and sentences, got {given}")
+    limits = {name: float(row[name]) if row[name] else None for name in ("threshold", "edge_threshold")}
+    return Claim(**{**row, **limits})
+
+
+def judge(claim, evidence):
+    """Return the verdict on a claim: the wording follows from its numbers and thresholds alone.
+
+    Parameters
+    ----------
+    claim : Claim
+        With a rule.
+    evidence : Evidence
+
+    Returns
+    -------
+    Verdict
+        "holds" if both numbers pass, "holds within stated limits" if only the first
+        does, "does not hold" otherwise.
+
+    Raises
+    ------
+    ValueError
+        If a number is NaN, or the claim has no rule.
+    """
+    arguments.record("claim", claim, Claim)
+    arguments.record("evidence", evidence, Evidence)
+    arguments.choice("rule", claim.rule, ("at least", "at most"))
+    sign = 1 if claim.rule == "at least" else -1
+    passes = sign * arguments.number("number", evidence.number) >= sign * claim.threshold
+    beyond = sign * arguments.number("edge", evidence.edge) >= sign * claim.edge_threshold
+    word, sentence = (
+        (FAILS, claim.if_fails) if not passes else (HOLDS, claim.if_holds) if beyond else (LIMITED, claim.if_limited)
+    )
+    filled = {name: getattr(claim, name).format(**evidence.words) for name in ("number", "edge_number")}
+    return Verdict(
+        claim=replace(claim, **filled), word=word,
+        number=quantity(evidence.number, claim.unit), edge=quantity(evidence.edge, claim.edge_unit),
+        sentence=sentence.format(**evidence.words),
+    )  # fmt: skip
+
+
+@cache
+def verdict(identity):
+    """Return the verdict on the claim `identity`, such as "C01"; open if no chapter has decided it.
+
+    Raises
+    ------
+    ValueError
+        If there is no such claim.
+    """
+    claim = claims()[arguments.choice("identity", identity, claims())]
+    return judge(claim, EVIDENCE[identity]()) if identity in EVIDENCE else Verdict(claim=claim, word=OPEN)
+
+
+def ledger():
+    """Return the verdicts on all claims, in order."""
+    return [verdict(identity) for identity in claims()]
+
+
+# --- memory_wall -------------------------------------------------------------------------------
+
+
+def off_chip():
+    """Return the accelerators that keep weights in memory off the chip: all but the wafer-scale one."""
+    return {name: machine for name, machine in hardware.catalogue().items() if name != WAFER}
+
+
+def _transfer_over_arithmetic(batch_size):
+    """Return (ratio, accelerator, model) for the smallest ratio of transfer to arithmetic time."""
+    ratios = []
+    for machine in off_chip().values():
+        for subject in models.catalogue().values():
+            step = roofline.decode_step(machine, subject, batch_size, CONTEXT)
+            ratio = (step.weight_time + step.cache_time) / (step.linear_time + step.attention_time)
+            ratios.append((float(ratio), machine.name, subject.name))
+    return min(ratios)
+
+
+def _memory_wall():
+    number, machine, subject = _transfer_over_arithmetic(1)
+    edge, *_ = _transfer_over_arithmetic(SERVING_BATCH)
+    ridges = [hardware.ridge_point(machine) for machine in off_chip().values()]
+    words = {
+        "edge_batch": quantity(SERVING_BATCH, ""), "worst": f"{machine} with {subject}",
+        "ridge_least": quantity(min(ridges), ""), "ridge_most": quantity(max(ridges), ""),
+    }
+    return Evidence(number=number, edge=edge, words=words)
+
+
+def _on_chip_memory():
+    known = {name: machine.on_chip_memory for name, machine in hardware.catalogue().items() if machine.on_chip_memory}
+    weights = footprint.weight_bytes(models.model(MODEL))
+    ratios = {name: weights / known[name] for name in known if name in off_chip()}
+    worst = min(ratios, key=ratios.get)
+    smallest = min(footprint.weight_bytes(subject) for subject in models.catalogue().values())
+    words = {
+        "model": MODEL, "worst": worst, "wafer": WAFER, "wafer_memory": quantity(known[WAFER], "B"),
+    }
+    return Evidence(number=ratios[worst], edge=smallest / max(known.values()), words=words)
+
+
+def article_example(machine):
+    """Return the time to stream the article's 100 GB on a machine, and that of one token's arithmetic.
+
+    Parameters
+    ----------
+    machine : Hardware
+
+    Returns
+    -------
+    tuple of float
+        Seconds. 100 GB in 16 bit are 50e9 parameters, and each takes part in 2 FLOP.
+    """
+    parameters = ARTICLE_WEIGHT_BYTES / footprint.dtype_bytes("bf16")
+    return ARTICLE_WEIGHT_BYTES / machine.bandwidth, 2 * parameters / hardware.peak_flop_rate(machine, "bf16")
+
+
+def _worked_example():
+    machine = hardware.hardware(MACHINE)
+    transfer, arithmetic = article_example(machine)
+    pairs = ((transfer, ARTICLE_TRANSFER_TIME), (arithmetic, ARTICLE_ARITHMETIC_TIME))
+    fitting = [one for one in off_chip().values() if memory.USABLE_SHARE * one.capacity >= ARTICLE_WEIGHT_BYTES]
+    words = {
+        "machine": MACHINE, "transfer": quantity(transfer, "s"), "arithmetic": quantity(arithmetic, "s"),
+        "capacity": quantity(machine.capacity, "B"), "fitting": str(len(fitting)), "all": str(len(off_chip())),
+    }
+    agreement = min(min(ours / theirs, theirs / ours) for ours, theirs in pairs)
+    return Evidence(number=agreement, edge=machine.capacity / ARTICLE_WEIGHT_BYTES, words=words)
+
+
+def _idle_units():
+    subject = models.model(MODEL)
+    shares = {
+        name: float(roofline.idle_share(roofline.decode_step(machine, subject, 1, CONTEXT)))
+        for name, machine in off_chip().items()
+    }
+    worst = min(shares, key=shares.get)
+    words = {
+        "machine": MACHINE, "model": MODEL, "worst": f"{worst} with {quantity(shares[worst], '%')}",
+        "reaching": str(sum(share >= 0.99 for share in shares.values())), "all": str(len(shares)),
+    }
+    return Evidence(number=shares[MACHINE], edge=shares[worst], words=words)
+
+
+def _gain(machine, step):
+    """Return the share by which a step speeds up when the machine has twice the FLOP/s."""
+    doubled = replace(machine, flop_rates={dtype: 2 * rate for dtype, rate in machine.flop_rates.items()})
+    return float(step(machine).time / step(doubled).time) - 1
+
+
+def _stronger_gpu():
+    subject, machine, faster = models.model(MODEL), hardware.hardware(MACHINE), hardware.hardware(FASTER)
+    gains = {
+        name: _gain(one, lambda one: roofline.decode_step(one, subject, 1, CONTEXT))
+        for name, one in off_chip().items()
+    }
+    words = {
+        "machine": MACHINE, "faster": FASTER, "prompt": quantity(PROMPT, ""),
+        "bandwidth_ratio": quantity(faster.bandwidth / machine.bandwidth, "times"),
+        "worst": max(gains, key=gains.get),
+    }
+    prefill = _gain(machine, lambda one: roofline.prefill_step(one, subject, PROMPT))
+    return Evidence(number=float(np.max([*gains.values()])), edge=prefill, words=words)
+
+
+EVIDENCE = {
+    "C01": _memory_wall,
+    "C02": _on_chip_memory,
+    "C03": _worked_example,
+    "C04": _idle_units,
+    "C17": _stronger_gpu,
+}

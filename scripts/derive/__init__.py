@@ -1,0 +1,1 @@
+"""Small tables of derived figures from public measurements, one file per source."""
