@@ -78,6 +78,10 @@ CALLS = {
         "mlp_params": call(model=LLAMA, size=4096),
         "moe_layers": call(model=MIXTRAL),
     },
+    "measured": {
+        "table": call(name="decode_steps"),
+        "table_in": call(file=DATA / "published_results.csv"),
+    },
     "footprint": {
         "Precision": call(weights="fp8", kv="bf16", arithmetic="bf16"),
         "dtype_bytes": call(dtype="bf16"),
