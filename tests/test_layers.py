@@ -11,6 +11,7 @@ LAYERS = {
     "theory": [
         *("domains", "queueing", "erlang", "multiserver", "bulk", "embedded_chain", "exponential_batch"),
         *("batch_law", "dynamic_batching", "control_limit", "formation", "occupancy", "order_statistics", "token_load"),
+        *("processor_sharing", "static_batch"),
         *("latency", "fit", "roofline", "memory"),
     ],
     "systems": ["batching", "simulation", "decode", "measurement", "cost"],
