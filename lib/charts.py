@@ -18,6 +18,11 @@ def _y(field, title, **scale):
     return alt.Y(f"{field}:Q", title=title).scale(**scale)
 
 
+def _decades(low, high):
+    """An axis of a logarithmic scale that marks powers of ten only."""
+    return alt.Axis(values=[10.0**power for power in range(low, high + 1)], format="~g")
+
+
 def _names(field="name", order=None):
     """An axis of names, in the order of the rows or the one given."""
     return alt.Y(f"{field}:N", title=None, sort=order).axis(labelLimit=230, ticks=False, domain=False, labelPadding=8)
@@ -111,20 +116,21 @@ def two_times(names, transfer_time, arithmetic_time, fits, *, description):
     names = [*names]
     y = _names(order=names)
     span = theme.rows(name=names, transfer=KILO * np.asarray(transfer_time), arithmetic=KILO * np.asarray(arithmetic_time))
-    kind = np.where(fits, "streaming 100 GB, fits", "streaming 100 GB, does not fit")
+    domain = ["100 GB, fits", "100 GB, does not fit", "one token's arithmetic"]
+    kind = np.where(fits, *domain[:2])
     title = "time (ms, log scale)"
+    decades = _decades(-2, 3)
     rule = alt.Chart(span).mark_rule(strokeWidth=1).encode(
-        alt.X("arithmetic:Q", title=title).scale(type="log"), alt.X2("transfer:Q"), y
+        alt.X("arithmetic:Q", title=title, axis=decades).scale(type="log"), alt.X2("transfer:Q"), y
     )
     both = theme.rows(
         name=names + names,
         time=KILO * np.concatenate([transfer_time, arithmetic_time]),
-        what=[*kind, *["arithmetic of one token"] * len(names)],
+        what=[*kind, *[domain[2]] * len(names)],
     )
-    domain = ["streaming 100 GB, fits", "streaming 100 GB, does not fit", "arithmetic of one token"]
     what = alt.Legend(title=None)
     points = alt.Chart(both).mark_point(filled=False, size=70).encode(
-        alt.X("time:Q", title=title).scale(type="log"), y,
+        alt.X("time:Q", title=title, axis=decades).scale(type="log"), y,
         shape=alt.Shape("what:N", legend=what).scale(domain=domain, range=["circle", "circle", "diamond"]),
         color=alt.Color("what:N", legend=what).scale(
             domain=domain, range=[theme.light("weights"), theme.light("weights"), theme.light("arithmetic")]
@@ -152,7 +158,7 @@ def memory_sizes(names, on_chip, capacity, marks, *, description):
     altair.LayerChart
     """
     names = [*names]
-    x = alt.X("size:Q", title="size (GB, log scale)").scale(type="log")
+    x = alt.X("size:Q", title="size (GB, log scale)", axis=_decades(-3, 4)).scale(type="log")
     domain = ["on-chip memory", "off-chip memory"]
     sizes = theme.rows(
         name=names + names, size=np.concatenate([on_chip, capacity]) / GB,
@@ -171,49 +177,55 @@ def memory_sizes(names, on_chip, capacity, marks, *, description):
     return theme.finished(rule + points + text, description, height=18 * len(names))
 
 
-def lines(x, series, *, x_title, y_title, y_scale=None, marks=None, description):
-    """Return several curves over batch size, told apart by dash and by colour; points mark single statements.
+def lines(series, *, x_title, y_title, y_scale=None, y_labels=None, marks=None, description):
+    """Return curves over batch size, told apart by dash and by colour; points are never joined.
 
     Parameters
     ----------
-    x : array_like, shape (n,)
-        Batch sizes (sequences).
-    series : dict of str to (meaning, dash, values)
-        Legend text to a meaning of `theme.COLOURS`, a dash pattern, and values of shape (n,)
-        in the unit of the axis.
+    series : dict of str to (meaning, dash, x, values)
+        Legend text to a meaning of `theme.COLOURS`, a dash pattern, batch sizes of shape (n,)
+        and values of shape (n,) in the unit of the axis.
     x_title, y_title : str
         With units.
     y_scale : dict, optional
         For Altair's scale of the y axis.
-    marks : dict of str to tuple of array_like, optional
-        Legend text to x and y of points that are never joined.
+    y_labels : str, optional
+        Vega expression that writes a label from ``datum.value``.
+    marks : dict of str to (x, values), optional
+        Legend text to points: a shape for each entry, five at most.
     description : str
 
     Returns
     -------
     altair.LayerChart
     """
+    x = alt.X("batch:Q", title=x_title).scale(**BATCH_AXIS)
+    y = alt.Y("value:Q", title=y_title).scale(**(y_scale or {}))
+    if y_labels:
+        y = y.axis(labelExpr=y_labels)
     rows = theme.rows(
-        batch=np.tile(x, len(series)), value=np.concatenate([values for *_, values in series.values()]),
-        series=np.repeat([*series], len(x)),
-    )  # fmt: skip
-    legend = alt.Legend(title=None, symbolType="stroke")
-    x_axis = alt.X("batch:Q", title=x_title).scale(**BATCH_AXIS)
-    y_axis = alt.Y("value:Q", title=y_title).scale(**(y_scale or {}))
+        batch=np.concatenate([at for *_, at, _ in series.values()]),
+        value=np.concatenate([values for *_, values in series.values()]),
+        series=np.repeat([*series], [len(values) for *_, values in series.values()]),
+    )
+    legend = alt.Legend(title=None, symbolType="stroke", symbolSize=500)
+    colours = [theme.light(meaning) for meaning, *_ in series.values()]
+    dashes = [dash for _, dash, *_ in series.values()]
     chart = alt.Chart(rows).mark_line().encode(
-        x_axis, y_axis,
-        color=alt.Color("series:N", legend=legend).scale(
-            domain=[*series], range=[theme.light(meaning) for meaning, *_ in series.values()]
-        ),
-        strokeDash=alt.StrokeDash("series:N", legend=legend).scale(
-            domain=[*series], range=[dash for _, dash, _ in series.values()]
-        ),
+        x, y,
+        color=alt.Color("series:N", legend=legend).scale(domain=[*series], range=colours),
+        strokeDash=alt.StrokeDash("series:N", legend=legend).scale(domain=[*series], range=dashes),
     )  # fmt: skip
-    for shape, (name, (at, value)) in zip(("circle", "square", "triangle-up"), (marks or {}).items(), strict=False):
-        said = theme.rows(batch=at, value=value, mark=name)
-        chart += alt.Chart(said).mark_point(filled=True, color=theme.light("measured"), size=90).encode(
-            x_axis, y_axis,
-            shape=alt.Shape("mark:N", legend=alt.Legend(title=None)).scale(domain=[name], range=[shape]),
+    if marks:
+        said = theme.rows(
+            batch=np.concatenate([at for at, _ in marks.values()]),
+            value=np.concatenate([values for _, values in marks.values()]),
+            mark=np.repeat([*marks], [len(at) for at, _ in marks.values()]),
+        )
+        shapes = ["circle", "square", "triangle-up", "diamond", "cross"][: len(marks)]
+        shape = alt.Shape("mark:N", legend=alt.Legend(title=None)).scale(domain=[*marks], range=shapes)
+        chart += alt.Chart(said).mark_point(filled=True, color=theme.light("measured"), size=60).encode(
+            x, y, shape=shape
         )  # fmt: skip
     return theme.finished(chart, description)
 

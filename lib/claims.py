@@ -265,7 +265,7 @@ def _stronger_gpu():
         for name, one in off_chip().items()
     }
     words = {
-        "machine": MACHINE, "faster": FASTER, "prompt": quantity(PROMPT, "", digits=4),
+        "machine": MACHINE, "faster": FASTER, "prompt": quantity(PROMPT, ""),
         "bandwidth_ratio": quantity(faster.bandwidth / machine.bandwidth, "times"),
         "worst": max(gains, key=gains.get),
     }

@@ -48,7 +48,8 @@ CONFIG = {
     "legend": {
         "labelColor": TEXT[0], "titleColor": TEXT[0], "labelFontSize": 12, "titleFontSize": 12.5,
         "titleFontWeight": "normal", "orient": "top", "direction": "horizontal", "columns": 3,
-        "symbolStrokeWidth": 2.5, "symbolSize": 90, "labelLimit": 260,
+        "symbolStrokeWidth": 2.5, "symbolSize": 110, "labelLimit": 260,
+        "layout": {"top": {"direction": "vertical", "anchor": "start", "margin": 4}},
     },
     "header": {"labelColor": TEXT[0], "titleColor": TEXT[0], "labelFontSize": 12, "titleFontSize": 12.5},
     "view": {"stroke": None, "continuousHeight": HEIGHT},
@@ -175,10 +176,14 @@ def static_svg(spec):
     return vl_convert.vegalite_to_svg(fixed, vl_version=VEGALITE_VERSION)
 
 
+def on_white(svg):
+    """Return the picture with a white ground, as a file that may be shown anywhere."""
+    return svg.replace(">", f'><rect width="100%" height="100%" fill="{GROUND[0]}"/>', 1)
+
+
 def static_png(svg):
     """Return the static picture as PNG bytes at twice its size, on white."""
-    white = svg.replace(">", '><rect width="100%" height="100%" fill="#FFFFFF"/>', 1)
-    return vl_convert.svg_to_png(white, scale=2)
+    return vl_convert.svg_to_png(on_white(svg), scale=2)
 
 
 def digest(spec):

@@ -1,6 +1,7 @@
 """Scale a number for a reader: SI inside the library, prefixes only on the page."""
 
 import math
+from numbers import Integral
 
 from lib import arguments
 
@@ -29,7 +30,7 @@ def quantity(value, unit, *, digits=3):
     unit : str
         One of `UNITS`; ``""`` for a plain number, ``"times"`` for a ratio.
     digits : int, from 1 to 15
-        Significant digits. A whole number keeps its integer digits.
+        Significant digits. A count, given as an integer without a scaled unit, is shown whole.
 
     Returns
     -------
@@ -41,6 +42,7 @@ def quantity(value, unit, *, digits=3):
     ValueError
         If `value` is NaN or infinite, or `unit` is unknown.
     """
+    count = isinstance(value, Integral) and unit in _PLAIN
     value = arguments.number("value", value)
     arguments.choice("unit", unit, UNITS)
     digits = int(arguments.number("digits", digits, least=1, most=15, whole=True))
@@ -51,7 +53,7 @@ def quantity(value, unit, *, digits=3):
     value, prefix = _scaled(value, unit, digits)
     name = _PLURALS.get(unit, unit)
     suffix = f"\N{NO-BREAK SPACE}{prefix}{name}" if name else ""
-    return grouped(value, digits) + suffix
+    return (f"{value:,.0f}".replace("-", "\N{MINUS SIGN}") if count else grouped(value, digits)) + suffix
 
 
 def _scaled(value, unit, digits):

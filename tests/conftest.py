@@ -7,8 +7,12 @@ import sys
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from tests import browsing
+
+settings.register_profile("unhurried", deadline=None)  # a busy machine is no fault of lib
+settings.load_profile("unhurried")
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = ROOT / "tests" / "pages"

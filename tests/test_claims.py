@@ -1,0 +1,105 @@
+"""The ledger: wording follows from numbers; every rule is whole; sentences fill."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from lib import claims, footprint, hardware, roofline
+from lib import model as models
+from lib.claims import FAILS, HOLDS, LIMITED, OPEN, Evidence, judge
+
+DECIDED = [verdict for verdict in claims.ledger() if verdict.word != OPEN]
+IDS = [verdict.claim.id for verdict in DECIDED]
+
+
+def test_the_ledger_keeps_the_seventeen_claims_and_their_owners():
+    assert [*claims.claims()] == [f"C{number:02}" for number in range(1, 18)]
+    owners = {
+        "memory_wall": "C01 C02 C03 C04 C17", "amortisation": "C05 C06", "static_batching": "C07 C08",
+        "continuous_batching": "C09 C10 C13", "first_token": "C11 C12 C15 C16", "price_of_a_token": "C14",
+    }  # fmt: skip
+    for owner, identities in owners.items():
+        assert [claim.id for claim in claims.claims().values() if claim.owner == owner] == identities.split()
+
+
+@pytest.mark.parametrize("identity", IDS)
+def test_swapped_inputs_get_the_other_wording(identity):
+    claim, evidence = claims.claims()[identity], claims.EVIDENCE[identity]()
+    better = 1 if claim.rule == "at least" else -1
+    passing, failing = claim.threshold + better, claim.threshold - better
+    beyond, short = claim.edge_threshold + better, claim.edge_threshold - better
+    for number, edge, word, sentence in (
+        (passing, beyond, HOLDS, claim.if_holds),
+        (passing, short, LIMITED, claim.if_limited),
+        (failing, short, FAILS, claim.if_fails),
+        (failing, beyond, FAILS, claim.if_fails),
+    ):
+        judged = judge(claim, replace(evidence, number=number, edge=edge))
+        assert judged.word == word
+        assert judged.sentence == sentence.format(**evidence.words)
+
+
+@pytest.mark.parametrize("identity", IDS)
+def test_a_number_on_its_threshold_passes(identity):
+    claim, evidence = claims.claims()[identity], claims.EVIDENCE[identity]()
+    assert judge(claim, replace(evidence, number=claim.threshold, edge=claim.edge_threshold)).word == HOLDS
+
+
+def test_a_claim_without_a_rule_is_not_yet_examined():
+    waiting = [verdict for verdict in claims.ledger() if verdict.word == OPEN]
+    assert len(waiting) + len(DECIDED) == 17
+    assert all(verdict.number == verdict.sentence == "" for verdict in waiting)
+    assert all(verdict.claim.threshold is None for verdict in waiting)
+
+
+def test_a_number_that_is_none_is_refused():
+    claim = claims.claims()["C01"]
+    with pytest.raises(ValueError, match="number must be a number, got nan"):
+        judge(claim, Evidence(number=math.nan, edge=1, words={}))
+    with pytest.raises(ValueError, match="rule must be one of"):
+        judge(claims.claims()["C05"], Evidence(number=1, edge=1, words={}))
+    with pytest.raises(ValueError, match="identity must be one of"):
+        claims.verdict("C18")
+
+
+def test_half_a_rule_is_refused():
+    row = {name: "" for name in claims.Claim.__dataclass_fields__} | {"id": "C99", "rule": "at least"}
+    with pytest.raises(ValueError, match="C99: a rule needs"):
+        claims._claim(row)
+
+
+def test_the_first_claim_rests_on_the_worst_pair_of_machine_and_model():
+    """The smallest ratio by a direct loop, and its arithmetic for the pair that gives it."""
+    number = claims.EVIDENCE["C01"]().number
+    machine, subject = hardware.hardware("P100 SXM 16GB"), models.model("DeepSeek-V3")
+    moved = float(footprint.streamed_weight_bytes(subject, 1) + footprint.kv_bytes(subject, 1024)) / 7.32e11
+    computed = float(footprint.flop_per_token(subject, 1024)) / 2.12e13
+    assert number == pytest.approx(moved / computed)
+    assert number < float(hardware.ridge_point(machine))
+
+
+def test_the_articles_example_is_that_of_an_h100():
+    """100e9 B at 3.35e12 B/s; 2 x 50e9 FLOP at 9.894e14 FLOP/s."""
+    transfer, arithmetic = claims.article_example(hardware.hardware("H100 SXM"))
+    assert transfer == pytest.approx(0.029851, abs=1e-6)
+    assert arithmetic == pytest.approx(1.0107e-4, abs=1e-8)
+
+
+def test_on_chip_memory_is_judged_without_and_with_the_wafer():
+    """8,030,261,248 parameters of 2 B over 256 MiB; 1,235,814,400 of 2 B over 40e9 B."""
+    evidence = claims.EVIDENCE["C02"]()
+    assert evidence.number == pytest.approx(2 * 8_030_261_248 / 2**28)
+    assert evidence.edge == pytest.approx(2 * 1_235_814_400 / 40e9)
+
+
+def test_twice_the_flop_rate_buys_nothing_in_decode_and_everything_in_prefill():
+    evidence = claims.EVIDENCE["C17"]()
+    assert evidence.number == 0
+    assert evidence.edge == pytest.approx(1.0, abs=1e-3)
+
+
+def test_the_idle_share_of_the_fourth_claim_is_that_of_one_step():
+    step = roofline.decode_step(hardware.hardware("H100 SXM"), models.model("Llama-3-8B"), 1, 1024)
+    assert claims.EVIDENCE["C04"]().number == pytest.approx(float(np.squeeze(roofline.idle_share(step))))
