@@ -11,53 +11,6 @@ from scipy.linalg import toeplitz
 from scipy.signal import lfilter
 from scipy.special import gammaln, lambertw, log1p, xlogy
 
-from lib import arguments
-from lib.domains import checked
-from lib.queueing import when_stable
-
-
-def bailey_left_behind(arrival_rate, service_time, batch_cap, *, service_cv2=0.0):
-    r"""Return the mean queue at service epochs when service starts even without requests.
-
-    Parameters
-    ----------
-    arrival_rate, service_time : array_like
-        Poisson arrivals, 1/s, and mean time of a service of any size, s, both above 0.
-    batch_cap : int
-        Most requests a service takes.
-    service_cv2 : float
-        Variance over squared mean of the service time, at least 0, finite.
-
-    Returns
-    -------
-    ndarray
-        Requests, arrivals during the service included; `inf` unless ``arrival_rate *
-        service_time`` is below `batch_cap`.
-
-    Raises
-    ------
-    ValueError
-        If an argument leaves its domain.
-
-    Notes
-    -----
-    .. math:: m + \frac{(1 + c_s^2) m^2 - b(b - 1)}{2 (b - m)} + \sum_{k=1}^{b-1} \frac{1}{1 - z_k},
-        \quad m = \lambda S
-
-    with :math:`z_k` the roots of :math:`z^b = A(z)` in the open disc. A bus that leaves on time,
-    full or not. Source: bailey1954 (re-derived).
-    """
-    arrival_rate, service_time = checked(arrival_rate=arrival_rate, service_time=service_time)
-    cap = int(arguments.number("batch_cap", batch_cap, least=1, whole=True))
-    service_cv2 = arguments.number("service_cv2", service_cv2, least=0)
-    load = arrival_rate * service_time / cap
-    stable_load = np.where(load < 1, load, 0.5)
-    pairs, alone = disc_roots(stable_load, cap, service_cv2)
-    poles = 2 * np.sum(1 / (1 - pairs), axis=-1).real + np.sum(1 / (1 - alone), axis=-1)
-    mean = stable_load * cap
-    return when_stable(load, lambda room: mean + poles + (
-        (1 + service_cv2) * mean**2 - cap * (cap - 1)) / (2 * cap * room))
-
 
 def disc_roots(load, cap, service_cv2):
     """Return the roots of z^b = E[z^A] in the open disc: those of positive imaginary part, and the real one.

@@ -98,7 +98,7 @@ def mmc_wait(arrival_rate, service_time, servers):
     -----
     .. math:: W_q = \frac{C S}{c (1 - \rho)}
 
-    False when service is not exponential; see `lib.variability.mgc_wait`. Source: adan2015, 5.2.
+    False when service is not exponential; `lib.multiserver.mdc_wait` has constant times. Source: adan2015, 5.2.
     """
     wait_probability = mmc_wait_probability(arrival_rate, service_time, servers)
     load = np.multiply(arrival_rate, service_time) / servers

@@ -7,7 +7,6 @@ waits `inf`, and so does one whose variance is infinite.
 import numpy as np
 from scipy.optimize import elementwise
 
-from lib import arguments
 from lib.domains import at_least, checked
 
 
@@ -220,16 +219,13 @@ def kingman_bound(arrival_rate, service_time, arrival_cv2, service_cv2):
     return when_stable(arrival_rate * service_time, lambda room: arrival_rate * variance / (2 * room))
 
 
-def gg1_wait(arrival_rate, service_time, arrival_cv2, service_cv2, *, method="vut"):
+def gg1_wait(arrival_rate, service_time, arrival_cv2, service_cv2):
     r"""Return an approximation of the mean wait in G/G/1.
 
     Parameters
     ----------
     arrival_rate, service_time, arrival_cv2, service_cv2 : array_like
         As in `kingman_bound`.
-    method : {"vut", "klb"}
-        Variability, utilisation, time (Kingman's heavy-traffic law); or the same with the
-        correction of Kraemer and Langenbach-Belz.
 
     Returns
     -------
@@ -243,34 +239,15 @@ def gg1_wait(arrival_rate, service_time, arrival_cv2, service_cv2, *, method="vu
 
     Notes
     -----
-    .. math:: W_q \approx \frac{\rho}{1 - \rho} \frac{c_a^2 + c_s^2}{2} S g, \quad \rho = \lambda S < 1
+    .. math:: W_q \approx \frac{\rho}{1 - \rho} \frac{c_a^2 + c_s^2}{2} S, \quad \rho = \lambda S < 1
 
-    with :math:`g = 1` for "vut" (exact for Poisson arrivals) and for "klb"
-
-    .. math:: g = \exp\left(-\frac{2 (1 - \rho)(1 - c_a^2)^2}{3 \rho (c_a^2 + c_s^2)}\right)
-        \ (c_a^2 \le 1), \quad
-        g = \exp\left(-\frac{(1 - \rho)(c_a^2 - 1)}{c_a^2 + 4 c_s^2}\right)\ (c_a^2 > 1)
-
-    Not a bound. Source: kingman1962; kraemer1976 (as coded in LINE, `qsys_gig1_approx_klb`).
+    Variability, utilisation, time: exact for Poisson arrivals, right in heavy traffic, not a bound.
+    False when gaps depend on each other, as in a trace with slow drift. Source: kingman1961.
     """
     arrival_rate, service_time, arrival_cv2, service_cv2 = checked(
         arrival_rate=arrival_rate, service_time=service_time, arrival_cv2=arrival_cv2, service_cv2=service_cv2)
-    correct = {"vut": lambda *_: 1.0, "klb": _klb_factor}[arguments.choice("method", method, ["vut", "klb"])]
-    load, variability = arrival_rate * service_time, (arrival_cv2 + service_cv2) / 2
-
-    def wait(room):
-        return load / room * variability * service_time * correct(load, room, arrival_cv2, service_cv2)
-
-    return when_stable(load, wait)
-
-
-def _klb_factor(load, room, arrival_cv2, service_cv2):
-    """Return the factor g of kraemer1976; where no gap and no service varies it is 0, as is the wait."""
-    gap = np.where(np.isinf(arrival_cv2), 1.0, arrival_cv2)  # an infinite wait stays infinite
-    with np.errstate(divide="ignore", over="ignore"):
-        smooth = 2 * room * (1 - gap) ** 2 / (3 * load * (gap + service_cv2))
-    bursty = room * (gap - 1) / (gap + 4 * service_cv2 + (gap <= 1))
-    return np.exp(-np.where(gap <= 1, smooth, bursty))
+    load = arrival_rate * service_time
+    return when_stable(load, lambda room: load / room * (arrival_cv2 + service_cv2) / 2 * service_time)
 
 
 def when_stable(load, value):

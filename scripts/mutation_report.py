@@ -50,7 +50,6 @@ EQUIVALENT = {
     "bulk._invert: 10 / size -> 9 / size": "trades aliasing against rounding, both below the tests' tolerance",
     "bulk._invert: 10 / size -> 11 / size": "trades aliasing against rounding, both below the tests' tolerance",
     "embedded_chain._damping: spread < _STEADY -> spread <= _STEADY": EDGE,
-    "embedded_chain.bailey_left_behind: load < 1 -> load <= 1": EDGE,
     "embedded_chain.landing_law: np.maximum(-np.fft.fft(product).real[:cap], 0) -> "
     "np.maximum(-np.fft.fft(product).real[:cap], -1)": "only guards against rounding below 0",
     "embedded_chain._gamma_roots: turns * np.exp(-load) -> np.exp(-load)": NEWTON,
@@ -71,7 +70,6 @@ EQUIVALENT = {
     "multiserver._mdc_wait_in_services: decay * terms > 40 -> decay * terms > 41": HORIZON,
     "multiserver._mdc_wait_in_services: decay * terms > 40 -> decay * terms > 39": HORIZON,
     "multiserver._crommelin_sum: (:, 0) -> (:, -1)": "there is one column",
-    "queueing._klb_factor: gap <= 1 -> gap < 1": "both branches are 1 at 1",
     "erlang.mmc_wait_tail: np.where(stable, spare_rate, 1.0) -> np.where(stable, spare_rate, 2.0)": MASKED,
     "erlang.mmc_wait_tail: np.where(stable, spare_rate, 1.0) -> np.where(stable, spare_rate, 0.0)": MASKED,
     "exponential_batch._mmab_root: offered < batch_cap -> offered <= batch_cap": MASKED,
@@ -84,8 +82,6 @@ EQUIVALENT = {
     "token_load.resident_tokens: np.where(prompt_length > 0, second, 0) -> np.where(prompt_length > 0, second, 1)":
         "multiplied by a prompt of 0",
     "multiserver._mdc_wait_in_services: terms + 1 -> terms + 2": HORIZON,
-    "multiserver.mgc_wait: np.where(known, service_cv2, 1.0) -> np.where(known, service_cv2, 0.0)": MASKED,
-    "multiserver.mgc_wait: np.where(known, service_cv2, 1.0) -> np.where(known, service_cv2, 2.0)": MASKED,
 }
 
 
