@@ -119,7 +119,7 @@ def best_control_limit(arrival_rate, batch_time, *, service_cv2=0.0, batch_cost=
 
     Waiting does not change the stability limit, :math:`\lambda S_b < b`. For batch times that do not vary
     the gain is under 1 %; for exponential ones 8 to 16 % at mid and high load. Source: deb1973 for the
-    form; cost by `bulk_queue`.
+    form (abstract read); cost by `bulk_queue`.
     """
     arrival_rate = single(arrival_rate=arrival_rate)
     batch_cost = arguments.number("batch_cost", batch_cost, least=0)
@@ -189,7 +189,7 @@ def clearing_limit(arrival_rate, batch_cost, holding_cost):
     Notes
     -----
     The smallest M with :math:`M (M + 1) \ge 2 \lambda K / h`, near its square root. Stable at every load.
-    Source: deb1973 for the form; [derived].
+    Source: deb1973 for the form (abstract read); [derived].
     """
     arrival_rate, batch_cost, holding_cost = checked(
         arrival_rate=arrival_rate, batch_cost=batch_cost, holding_cost=holding_cost)

@@ -37,7 +37,7 @@ def formation_batch_size(arrival_rate, batch_cap, timeout):
     .. math:: E[B] = 1 + E[\min(N, b - 1)], \quad N \sim \text{Poisson}(\lambda T)
 
     Limits: b for an infinite timeout, :math:`1 + \lambda T` for an infinite cap. Always stable: servers
-    are taken as free. Source: horvath2025 (same policy, "N/T"); renewal reward [derived].
+    are taken as free. Source: horvath2025 (same policy, "N/T"; abstract read); renewal reward [derived].
     """
     window, others, _ = _window(arrival_rate, batch_cap, timeout)
     return 1 + _joined(window, others, 1)
@@ -91,7 +91,7 @@ def formation_full_probability(arrival_rate, batch_cap, timeout):
     -----
     .. math:: P(N \ge b - 1), \quad N \sim \text{Poisson}(\lambda T)
 
-    Source: horvath2025 (same policy); renewal reward [derived].
+    Source: horvath2025 (same policy; abstract read); renewal reward [derived].
     """
     window, others, _ = _window(arrival_rate, batch_cap, timeout)
     return _more_than(others - 1, window)
@@ -121,7 +121,7 @@ def formation_wait(arrival_rate, batch_cap, timeout):
         \quad M = \min(N, b - 1), \ N \sim \text{Poisson}(\lambda T)
 
     Limits: :math:`(b - 1)/(2 \lambda)` for an infinite timeout, :math:`T (1 + \lambda T / 2)/(1 + \lambda T)`
-    for an infinite cap. Source: horvath2025 (same policy); renewal reward [derived].
+    for an infinite cap. Source: horvath2025 (same policy; abstract read); renewal reward [derived].
     """
     window, others, arrival_rate = _window(arrival_rate, batch_cap, timeout)
     joined, pairs = _joined(window, others, 1), _joined(window, others, 2)

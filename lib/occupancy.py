@@ -196,7 +196,7 @@ def loss_probability(arrival_rate, output_length, step_time):
     .. math:: \pi_b, \quad \pi_n \propto \prod_{k \le n} \frac{\lambda E[L] t(k)}{k}, \ n \le b
 
     Finite, so always stable; depends on the length law through its mean alone. Source: kelly1979
-    (product form recalled; simulated for four length laws).
+    (product form recalled; compared with simulations of four length laws).
     """
     arrival_rate, output_length, step_time = _slot_arguments(arrival_rate, output_length, step_time)
     ratios = (arrival_rate * output_length)[..., None] * step_time / np.arange(1, step_time.size + 1)

@@ -128,7 +128,8 @@ def geometric_max(mean_length, batch_size):
         \quad q = 1 - 1 / E[L]
 
     The second form serves n up to 16 and loses all digits near 60; the first serves larger n; for
-    long outputs it equals :math:`1/2 + H_n / d`, :math:`d = -\ln q`, to rounding. Source: eisenberg2008.
+    long outputs it equals :math:`1/2 + H_n / d`, :math:`d = -\ln q`, to rounding. Source: eisenberg2008
+    (abstract read; the three forms agree).
     """
     mean_length, batch_size = checked(mean_length=mean_length, batch_size=batch_size)
     with np.errstate(divide="ignore"):

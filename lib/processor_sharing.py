@@ -41,7 +41,8 @@ def uncapped_occupancy(arrival_rate, output_length, fixed_time, marginal_time):
         \quad x = \lambda E[L] t_c < 1
 
     A fluid model, :math:`t_w / (1 - x)`, is low by the factor :math:`1 + t_c / t_w`. Insensitive to the
-    length law; lost when steps also depend on context. Source: kelly1979 for insensitivity, [derived].
+    length law; lost when steps also depend on context. Source: kelly1979 for insensitivity (recalled,
+    simulated), [derived].
     """
     arrival_rate, output_length, fixed_time, marginal_time = checked(
         arrival_rate=arrival_rate, output_length=output_length, fixed_time=fixed_time, marginal_time=marginal_time)

@@ -34,7 +34,7 @@ def token_slots(prompt_length, output_length):
     -----
     .. math:: w = P L + \frac{L (L + 1)}{2}
 
-    Source: dong2026 (arXiv:2604.11001), table of workloads.
+    Source: dong2026 (arXiv:2604.11001; abstract and notes read).
     """
     prompt_length, output_length = checked(prompt_length=prompt_length, output_length=output_length)
     return prompt_length * output_length + output_length * (output_length + 1) / 2
@@ -103,7 +103,8 @@ def work_conserving_rate(tokens, step_time, prompt_length, output_length):
     .. math:: \lambda^* = \frac{b}{t_b (m_p + m_d)}
 
     True for a single replica, whose memory does not bind; cyclic routing between replicas can be unstable
-    below it. Source: dai2025 (arXiv:2504.07347), theorem 2.
+    below it. Source: dai2025 (arXiv:2504.07347), theorem 2 (abstract and a public
+    reproduction read).
     """
     tokens, step_time, prompt_length, output_length = checked(
         tokens=tokens, step_time=step_time, prompt_length=prompt_length, output_length=output_length)
@@ -136,7 +137,8 @@ def staircase_step_time(tokens, fixed_time, tile_time, tile):
     -----
     .. math:: t_b = c + a \lceil b / b_0 \rceil
 
-    Source: dai2025 (arXiv:2504.07347); their fit is 11.28 + 35.47 ceil(b / 128) ms.
+    Source: dai2025 (arXiv:2504.07347; read in a public reproduction); their fit is
+    11.28 + 35.47 ceil(b / 128) ms.
     """
     tokens, fixed_time, tile_time, tile = checked(
         tokens=tokens, fixed_time=fixed_time, tile_time=tile_time, tile=tile)
