@@ -1,5 +1,6 @@
 """One source for each fact about the project itself: version, title, address, pins, places for files."""
 
+import ast
 import csv
 import re
 import subprocess
@@ -193,6 +194,24 @@ def test_the_top_level_holds_only_what_belongs_there():
 def test_no_bibliography_key_occurs_twice():
     keys = bib_keys()
     assert [key for key in {*keys} if keys.count(key) > 1] == []
+
+
+def cited(path):
+    """Return the bibliography keys that the docstrings of a module name: a word and a year in one."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    documented = (ast.Module, ast.ClassDef, ast.FunctionDef)
+    texts = [ast.get_docstring(node) or "" for node in ast.walk(tree) if isinstance(node, documented)]
+    return {key for text in texts for key in re.findall(r"(?<![\w/.-])[a-z]+(?:19|20)\d\d(?:[a-z]\w*)?\b", text)}
+
+
+@pytest.mark.parametrize("path", sorted(ROOT.glob("lib/*.py")), ids=lambda path: path.name)
+def test_every_key_that_a_docstring_cites_is_in_a_bibliography(path):
+    assert cited(path) - {*bib_keys()} == set()
+
+
+def test_the_queueing_cites_all_of_its_bibliography():
+    keys = re.findall(r"^@\w+\{([^,\s]+),", (ROOT / "lib/data/theory.bib").read_text(encoding="utf-8"), re.MULTILINE)
+    assert {*keys} - {key for path in ROOT.glob("lib/*.py") for key in cited(path)} == set()
 
 
 def sources_in(path):

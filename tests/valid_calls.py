@@ -20,6 +20,7 @@ from lib.footprint import BF16
 from lib.hardware import hardware
 from lib.model import model
 from lib.roofline import decode_step
+from tests import valid_queueing_calls
 
 
 class Text(str):
@@ -114,6 +115,10 @@ CALLS = {
         "regime": call(step=STEP),
         "ridge_batch": call(hardware=H100, model=MIXTRAL, precision=BF16),
     },
+    **{
+        module: {name: Without(given) if isinstance(given, str) else given for name, given in table.items()}
+        for module, table in valid_queueing_calls.CALLS.items()
+    },
     "memory": {
         "cache_capacity": call(hardware=H100, model=LLAMA, precision=BF16, usable_share=0.9),
         "largest_batch": call(hardware=H100, model=LLAMA, context=2048, precision=BF16, usable_share=0.9),
@@ -126,6 +131,7 @@ _FREE = "the part takes no time"
 # argument: {kind of value: why it is a good one}; for one function only, "function.argument".
 # A stricter function may refuse it all the same, by name.
 ALLOWED = {
+    **valid_queueing_calls.ALLOWED,
     "value": {"negative": "a difference may be", "zero": "so may a difference"},
     "Fact.value": {},
     "context": {"zero": "nothing is cached yet"},
