@@ -1,0 +1,450 @@
+"""The smallest honest decoder: a Llama in torch, with a cache that holds sequences of different age.
+
+RMS norms, rotary positions, grouped queries, a gated network, and nothing else. Weights are
+random, because the time of a step does not depend on their values.
+
+Weights in the plain layout are dirty physics on a CPU: the product of one row streams at
+half the bandwidth or less, and that of two rows can take twice as long. So oneDNN packs
+each matrix once, where it can. Its two functions are not public. The public switches do
+not serve here: ``torch.compile`` with freezing compiles every shape anew and packs for
+another library in fp32; ``torch.utils.mkldnn`` converts each input and output. So packing
+is tried and checked on this machine first, and `Decoder.linear` says what runs.
+"""
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import torch
+from torch.nn import functional
+
+from lib import arguments
+from lib.model import Model
+
+DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp64": torch.float64}
+LINEAR = ("auto", "packed", "plain")
+NORM_EPSILON = 1e-5
+ROPE_BASE = 500_000.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Decoder:
+    """A model with its weights in place.
+
+    Attributes
+    ----------
+    model : Model
+    dtype, device : str
+    linear : {"packed", "plain"}
+        What multiplies with weights: oneDNN with packed matrices, or ``torch.nn.functional.linear``.
+    weights : dict of str to Tensor or callable
+        Tables and norms as tensors; matrices as functions that multiply with them.
+    rope_base : float
+    """
+
+    model: Model
+    dtype: str
+    device: str
+    linear: str
+    weights: dict
+    rope_base: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Cache:
+    """Keys and values of every slot, and how far each slot is filled.
+
+    Attributes
+    ----------
+    keys, values : tuple of Tensor, each (slots, kv_heads, length, head_dim)
+        One a layer.
+    rotation : tuple of Tensor, each (length, head_dim)
+        Cosine and sine of each position.
+    filled : list of int
+        Tokens held in each slot. `forward` advances them; anyone may set them back.
+    """
+
+    keys: tuple
+    values: tuple
+    rotation: tuple
+    filled: list
+
+
+def stand_in(model, divisor=1):
+    """Return a Llama-style shape in place of a model, made smaller by a stated rule.
+
+    Parameters
+    ----------
+    model : Model
+        Any of the catalogue.
+    divisor : int
+        At least 1.
+
+    Returns
+    -------
+    Model
+        Hidden size, network width and vocabulary are divided and rounded to a multiple
+        of 64, layers and key heads divided and rounded, to 1 at least; a key head
+        keeps its size and its query heads. The parameters shrink by about the cube.
+
+    Raises
+    ------
+    ValueError
+        If an argument breaks its rule.
+
+    Notes
+    -----
+    What is not Llama-style is replaced, so that bytes stay: experts by one network as
+    wide as those that a token uses, a network of two matrices by a gated one of two
+    thirds the width, a cached latent by one key head of half its width. Biases,
+    windows, learned positions and norms of heads are left out.
+    """
+    arguments.record("model", model, Model)
+    divisor = int(arguments.number("divisor", divisor, least=1, whole=True))
+    width = model.ffn_size
+    if model.experts:
+        width = (model.experts_per_token + model.shared_experts) * model.expert_ffn_size
+    if model.ffn_matrices == 2:
+        width = width * 2 / 3
+    latent = model.kv_lora_rank + model.rope_head_dim
+    heads, head_dim = (1, latent // 2) if latent else (model.kv_heads, model.head_dim)
+    kv_heads = _divided(heads, divisor)
+    if not (plain := _is_llama(model)) or divisor > 1:
+        model = replace(
+            model, name=f"{model.name} / {divisor}" if divisor > 1 else f"{model.name}, Llama-style",
+            layers=_divided(model.layers, divisor), hidden_size=_divided(model.hidden_size, divisor, 64),
+            query_heads=kv_heads * (model.query_heads // heads), kv_heads=kv_heads, head_dim=head_dim + head_dim % 2,
+            ffn_size=_divided(width, divisor, 64), vocab_size=_divided(model.vocab_size, divisor, 64),
+            published_params=0, published_where="", where=f"{model.where}; divided by {divisor}",
+            **({} if plain else _LLAMA),
+        )  # fmt: skip
+    return model
+
+
+_LLAMA = {
+    **dict.fromkeys(("q_lora_rank", "kv_lora_rank", "rope_head_dim", "nope_head_dim", "value_head_dim"), 0),
+    **dict.fromkeys(("experts", "experts_per_token", "expert_ffn_size", "shared_experts", "dense_layers"), 0),
+    **dict.fromkeys(("positions", "windowed_layers"), 0),
+    **dict(biases=(), norm="rms", norms_per_layer=2, qk_norm=False, ffn_matrices=3, window=float("inf")),
+}
+
+
+def _is_llama(model):
+    return all(getattr(model, name) == value for name, value in _LLAMA.items())
+
+
+def _divided(size, divisor, multiple=1):
+    return multiple * max(1, round(size / divisor / multiple))
+
+
+def weight_shapes(model):
+    """Return the shape of every tensor of a Llama-style model.
+
+    Parameters
+    ----------
+    model : Model
+
+    Returns
+    -------
+    dict of str to tuple of int
+        In the order in which a step uses them. Queries, keys and values share one
+        matrix, as do gate and up. A tied model has no "head".
+
+    Raises
+    ------
+    ValueError
+        If the model is not Llama-style: `stand_in` makes it so.
+    """
+    arguments.record("model", model, Model)
+    if not _is_llama(model):
+        raise ValueError(f"model must be Llama-style, got {model.name}; stand_in replaces what is not")
+    width, queries = model.hidden_size, model.query_heads * model.head_dim
+    shapes = {"embedding": (model.vocab_size, width)}
+    for layer in range(model.layers):
+        shapes |= {
+            f"{layer}.attention_norm": (width,),
+            f"{layer}.qkv": (queries + 2 * model.kv_heads * model.head_dim, width),
+            f"{layer}.output": (width, queries),
+            f"{layer}.mlp_norm": (width,),
+            f"{layer}.gate_up": (2 * model.ffn_size, width),
+            f"{layer}.down": (width, model.ffn_size),
+        }
+    shapes["norm"] = (width,)
+    if not model.tied:
+        shapes["head"] = (model.vocab_size, width)
+    return shapes
+
+
+def random_weights(model, *, dtype="fp32", device="cpu", seed=0):
+    """Yield the name and the values of every tensor, one after another.
+
+    Parameters
+    ----------
+    model : Model
+        Llama-style.
+    dtype : {"fp32", "bf16", "fp64"}
+    device : str
+        As torch names it.
+    seed : int
+
+    Yields
+    ------
+    tuple of str and Tensor
+        Matrices normal with a variance of one over their columns, norms near 1.
+
+    Raises
+    ------
+    ValueError
+        If an argument breaks its rule.
+    """
+    kind = DTYPES[arguments.choice("dtype", dtype, DTYPES)]
+    generator = torch.Generator(device).manual_seed(seed)
+    for name, shape in weight_shapes(model).items():
+        values = torch.randn(shape, generator=generator, dtype=kind, device=device)
+        yield name, (1 + 0.1 * values) if len(shape) == 1 else values.mul_(shape[1] ** -0.5)
+
+
+def decoder(model, weights=None, *, dtype="fp32", device="cpu", linear="auto", rope_base=ROPE_BASE):
+    """Return a model ready to run.
+
+    Parameters
+    ----------
+    model : Model
+        Llama-style.
+    weights : iterable of (str, Tensor), optional
+        Each of `weight_shapes`. Default: `random_weights`. Taken one at a time, so that
+        the packed weights and the plain ones are never all in memory.
+    dtype : {"fp32", "bf16", "fp64"}
+    device : str
+        "cpu" or "cuda".
+    linear : {"auto", "packed", "plain"}
+        "auto" packs where `packs` says that it works.
+    rope_base : float
+        Base of the rotary frequencies.
+
+    Returns
+    -------
+    Decoder
+
+    Raises
+    ------
+    ValueError
+        If an argument breaks its rule, packing is asked for and does not work here, or
+        a tensor is missing or of another shape.
+    """
+    arguments.choice("linear", linear, LINEAR)
+    arguments.choice("dtype", dtype, DTYPES)
+    shapes = weight_shapes(model)
+    if linear == "packed" and not packs(dtype, device):
+        raise ValueError(f"linear must be plain for {dtype} on this {device}, got 'packed'")
+    packed = linear != "plain" and packs(dtype, device)
+    held = {}
+    for name, values in random_weights(model, dtype=dtype, device=device) if weights is None else weights:
+        if shapes.get(name) != tuple(values.shape):
+            raise ValueError(f"{name} must be of shape {shapes.get(name)}, got {tuple(values.shape)}")
+        values = values.to(device, DTYPES[dtype])
+        table = name == "embedding" or values.dim() == 1
+        held[name] = values if table else _multiplier(values, packed)
+    if model.tied and "embedding" in held:
+        held["head"] = _multiplier(held["embedding"], packed)
+    if missing := [*({*shapes} - {*held})]:
+        raise ValueError(f"weights must hold {len(shapes)} tensors, got none for {missing[0]}")
+    return Decoder(
+        model=model, dtype=dtype, device=device, linear="packed" if packed else "plain", weights=held,
+        rope_base=arguments.number("rope_base", rope_base, above=0),
+    )  # fmt: skip
+
+
+@functools.cache
+def packs(dtype, device="cpu"):
+    """Return whether oneDNN can pack weights here, and multiply with them correctly.
+
+    Parameters
+    ----------
+    dtype : {"fp32", "bf16", "fp64"}
+    device : str
+
+    Returns
+    -------
+    bool
+    """
+    if not device.startswith("cpu") or dtype == "fp64":
+        return False
+    weight = torch.linspace(-1, 1, 96 * 64).reshape(96, 64).to(DTYPES[dtype])
+    rows = torch.linspace(1, 2, 3 * 64).reshape(3, 64).to(DTYPES[dtype])
+    try:
+        computed = _multiplier(weight, True)(rows)
+    except (AttributeError, NotImplementedError, RuntimeError):
+        return False
+    return torch.allclose(computed.float(), functional.linear(rows, weight).float(), rtol=0.02, atol=0.02)
+
+
+def _multiplier(weight, packed) -> Callable:
+    """Return what multiplies rows with the transposed matrix."""
+    if not packed:
+        return lambda rows: functional.linear(rows, weight)
+    with torch.inference_mode():
+        blocked = torch.ops.mkldnn._reorder_linear_weight(weight, None)
+    product = torch.ops.mkldnn._linear_pointwise
+    return lambda rows: product(rows, blocked, None, "none", [], "")
+
+
+def cache_numbers(model, slots, length):
+    """Return how many numbers the cache of `slots` sequences of `length` tokens holds."""
+    return 2 * model.layers * slots * model.kv_heads * length * model.head_dim
+
+
+def cache(decoder, slots, length, *, storage=None):
+    """Return an empty cache.
+
+    Parameters
+    ----------
+    decoder : Decoder
+    slots : int
+        Sequences that it has room for.
+    length : int
+        Tokens that each slot has room for.
+    storage : Tensor, optional
+        A flat tensor of `cache_numbers` or more in which to lay it out. It keeps what it
+        holds: time does not depend on it, if it is finite.
+
+    Returns
+    -------
+    Cache
+
+    Raises
+    ------
+    ValueError
+        If a size is below 1 or the storage too small.
+    """
+    shape = arguments.record("decoder", decoder, Decoder).model
+    slots = int(arguments.number("slots", slots, least=1, whole=True))
+    length = int(arguments.number("length", length, least=1, whole=True))
+    numbers, kind = cache_numbers(shape, slots, length), DTYPES[decoder.dtype]
+    if storage is None:
+        storage = torch.zeros(numbers, dtype=kind, device=decoder.device)
+    if storage.numel() < numbers or storage.dtype != kind:
+        raise ValueError(f"storage must hold {numbers} numbers in {decoder.dtype}, got {storage.numel()}")
+    parts = storage[:numbers].view(2, shape.layers, slots, shape.kv_heads, length, shape.head_dim)
+    exponents = torch.arange(0, shape.head_dim, 2, dtype=torch.float64) / shape.head_dim
+    angles = torch.outer(torch.arange(length, dtype=torch.float64), decoder.rope_base**-exponents).repeat(1, 2)
+    return Cache(
+        keys=tuple(parts[0]), values=tuple(parts[1]), filled=[0] * slots,
+        rotation=tuple(table.to(decoder.device, kind) for table in (angles.cos(), angles.sin())),
+    )  # fmt: skip
+
+
+def move(cache, source, target):
+    """Copy one slot over another, so that a slot in use can fill a gap."""
+    filled = cache.filled[source]
+    for part in (*cache.keys, *cache.values):
+        part[target, :, :filled] = part[source, :, :filled]
+    cache.filled[target] = filled
+
+
+@torch.inference_mode()
+def forward(decoder, cache, tokens, first_slot=0, *, every=False):
+    """Read tokens into the cache and return what should follow.
+
+    Parameters
+    ----------
+    decoder : Decoder
+    cache : Cache
+        Advanced in place.
+    tokens : Tensor of int, shape (n, t)
+        The next t tokens of the n slots from `first_slot` on. A decode step has t = 1;
+        the slots may be filled to different lengths.
+    first_slot : int
+    every : bool
+        Score every token, not only the last.
+
+    Returns
+    -------
+    Tensor, shape (n, vocab_size), or (n, t, vocab_size) if `every`
+        Logits.
+
+    Raises
+    ------
+    ValueError
+        If the slots do not exist or have no room.
+    """
+    count, new = tokens.shape
+    slots = slice(first_slot, first_slot + count)
+    held = cache.filled[slots]
+    room = cache.keys[0].shape[2]
+    if len(held) != count:
+        raise ValueError(f"first_slot must leave {count} slots of {len(cache.filled)}, got {first_slot}")
+    if max(held) + new > room:
+        raise ValueError(f"tokens must be at most {room - max(held)} for the room left, got {new}")
+    at = _places(cache, slots, held, new)
+    weights, shape = decoder.weights, decoder.model
+    state = functional.embedding(tokens, weights["embedding"])
+    for layer in range(shape.layers):
+        normed = _norm(state, weights[f"{layer}.attention_norm"])
+        mixed = _attention(weights[f"{layer}.qkv"](normed), cache.keys[layer], cache.values[layer], shape, at)
+        state = state + weights[f"{layer}.output"](mixed)
+        normed = _norm(state, weights[f"{layer}.mlp_norm"])
+        gate, up = weights[f"{layer}.gate_up"](normed).chunk(2, dim=-1)
+        state = state + weights[f"{layer}.down"](functional.silu(gate) * up)
+    cache.filled[slots] = [have + new for have in held]
+    return weights["head"](_norm(state if every else state[:, -1], weights["norm"]))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Places:
+    """Where the new tokens go, and what each may see."""
+
+    slots: slice
+    index: tuple
+    longest: int
+    rotation: tuple
+    seen: torch.Tensor | None
+
+
+def _places(cache, slots, held, new):
+    longest = max(held) + new
+    if min(held) == max(held):  # no index tensors: a view is faster, and a CUDA graph can hold it
+        here = slice(held[0], longest)
+        rotation = tuple(table[here].unsqueeze(1) for table in cache.rotation)
+        index, seen = (slots, slice(None), here), None
+        if new > 1:
+            seen = torch.ones(new, longest, dtype=torch.bool, device=rotation[0].device).tril(held[0])
+    else:
+        device = cache.rotation[0].device
+        positions = torch.tensor(held, device=device).unsqueeze(1) + torch.arange(new, device=device)
+        rotation = tuple(table[positions].unsqueeze(2) for table in cache.rotation)
+        rows = torch.arange(slots.start, slots.stop, device=device).unsqueeze(1)
+        index = (rows, slice(None), positions)
+        seen = (torch.arange(longest, device=device) <= positions.unsqueeze(2))[:, None, None]
+    return _Places(slots=slots, index=index, longest=longest, rotation=rotation, seen=seen)
+
+
+def _norm(state, scale):
+    return functional.rms_norm(state, scale.shape, scale, NORM_EPSILON)
+
+
+def _rotated(heads, rotation):
+    cosine, sine = rotation
+    one, other = heads.chunk(2, dim=-1)
+    return heads * cosine + torch.cat((-other, one), dim=-1) * sine
+
+
+def _attention(qkv, keys, values, shape, at):
+    """Return what each token gathers from its slot, after putting its own key and value there."""
+    count, new, _ = qkv.shape
+    groups, grouped = shape.kv_heads, shape.query_heads // shape.kv_heads
+    heads = qkv.view(count, new, shape.query_heads + 2 * groups, shape.head_dim)
+    turned = _rotated(heads[:, :, : shape.query_heads + groups], at.rotation)
+    queries, key = turned.split([shape.query_heads, groups], dim=2)
+    value = heads[:, :, shape.query_heads + groups :]
+    one_place = isinstance(at.index[2], slice)
+    keys[at.index] = key.transpose(1, 2) if one_place else key
+    values[at.index] = value.transpose(1, 2) if one_place else value
+    queries = queries.view(count, new, groups, grouped, shape.head_dim).permute(0, 2, 3, 1, 4) * shape.head_dim**-0.5
+    past = [part[at.slots, :, : at.longest].flatten(0, 1) for part in (keys, values)]
+    scores = torch.bmm(queries.reshape(count * groups, grouped * new, shape.head_dim), past[0].transpose(1, 2))
+    if at.seen is not None:
+        scores = scores.view(count, groups, grouped, new, at.longest).masked_fill(~at.seen, float("-inf"))
+    shares = torch.softmax(scores, dim=-1).view(count * groups, grouped * new, at.longest)
+    mixed = torch.bmm(shares, past[1]).view(count, groups, grouped, new, shape.head_dim)
+    return mixed.permute(0, 3, 1, 2, 4).reshape(count, new, -1)
