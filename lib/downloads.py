@@ -13,7 +13,9 @@ from lib import book
 LOGGER = logging.getLogger(__name__)
 FOLDER = "notebooks"
 _GLUED_TEXT = re.compile(r"\{glue:text\}`([^`:]+)`")
-_GLUED_BLOCK = re.compile(r"^(:{3,})\{(chart|tabular)\} *(\S+)\n(?::\w+:.*\n)*\n?(.*?)\n\1 *$", re.MULTILINE | re.DOTALL)
+_GLUED_BLOCK = re.compile(
+    r"^(:{3,})\{(chart|tabular)\} *(\S+)\n(?::\w+:.*\n)*\n?(.*?)\n\1 *$", re.MULTILINE | re.DOTALL
+)
 _HANDED_OVER = re.compile(r'\b(?:show|tabulate)\(\s*"([^"]+)"')
 _ROLE = re.compile(r"\{[\w:]+\}`(?:([^`<]+?) *<[^`>]+>|([^`]+))`")
 _LABEL = re.compile(r"^\([\w-]+\)=\n", re.MULTILINE)
@@ -47,8 +49,12 @@ def _check_glue(app, env):
     for page in sorted(page for page in env.found_docs if _is_notebook(env, page)):
         source = Path(env.doc2path(page)).read_text(encoding="utf-8")
         used = {*_GLUED_TEXT.findall(source), *(match[2] for match in _GLUED_BLOCK.findall(source))}
-        for key in sorted({*_glued(app, page)} - used):
-            LOGGER.warning("glued value %r is not used in the text", key, location=page, type="book")
+        for key, stored in sorted(_glued(app, page).items()):
+            if not stored["metadata"].get("handed_over"):
+                message = "glued value %r may show as nothing or as code: hand it over with say(), show() or tabulate()"
+                LOGGER.warning(message, key, location=page, type="book")
+            if key not in used:
+                LOGGER.warning("glued value %r is not used in the text", key, location=page, type="book")
         for cell in _executed(app, page).cells:
             for output in cell.get("outputs", []):
                 if any("vegalite" in kind for kind in output.get("data", {})):
@@ -136,8 +142,8 @@ def _how_to_install(edition):
         if edition["site"]
         else f"*From {edition['title']}, version {edition['version']}.* "
     ) + (
-        f"To run this notebook, install the project once: get {source}, then `pip install -r requirements.txt` "
-        "in its folder (Python 3.11 to 3.13). The numbers in the text are those of this version; the cells compute them."
+        f"To run this notebook, install the project once: get {source}, then `pip install -r requirements.txt` in its "
+        "folder (Python 3.11 to 3.13). The numbers in the text are those of this version; the cells compute them."
     )
 
 

@@ -365,6 +365,7 @@ def prompt_linear_flop(model, prompt_tokens):
     `linear_flop_per_token` for each token, but the output head for the last one only:
     false if an engine scores every token of the prompt.
     """
+    arguments.record("model", model, Model)
     prompt_tokens = arguments.array("prompt_tokens", prompt_tokens, least=1)
     head = 2 * model.vocab_size * model.hidden_size
     return (linear_flop_per_token(model) - head) * prompt_tokens + head

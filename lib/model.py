@@ -112,15 +112,15 @@ class Model:
                 raise ValueError(f"{name} must be true or false, got {getattr(self, name)!r}")
         arguments.choice("norm", self.norm, ("rms", "layer"))
         arguments.number("ffn_matrices", self.ffn_matrices, least=2, most=3)
-        for bias in self.biases:
+        for bias in arguments.record("biases", self.biases, tuple):
             arguments.choice("biases", bias, BIASES)
         _check_attention(self)
         _check_network(self)
         arguments.number("windowed_layers", self.windowed_layers, most=self.layers)
         arguments.number("window", self.window, least=1, infinite=True)
         if math.isfinite(self.window) != (self.windowed_layers > 0):
-            raise ValueError(f"window must be finite just when layers are windowed, got {self.window:g}")
-        if (self.published_params > 0) != bool(self.published_where):
+            raise ValueError(f"window must be finite just when windowed_layers is above 0, got {self.window:g}")
+        if (self.published_params > 0) != bool(arguments.record("published_where", self.published_where, str)):
             raise ValueError(f"published_where must go with published_params, got {self.published_where!r}")
 
 
@@ -373,7 +373,8 @@ def _check_network(model):
     else:
         _need(model, (), (*routed, "shared_experts", "dense_layers"), "experts is 0")
     if (model.ffn_size > 0) != (not model.experts or model.dense_layers > 0):
-        raise ValueError(f"ffn_size must be above 0 just when a layer is dense, got {model.ffn_size}")
+        rule = "ffn_size must be above 0 just when experts is 0 or dense_layers above 0"
+        raise ValueError(f"{rule}, got {model.ffn_size}")
 
 
 def _need(model, given, absent, because):

@@ -6,7 +6,6 @@ so it cannot vanish, and NaN cannot be published.
 
 import os
 
-from IPython.display import Markdown, display
 from myst_nb import glue
 
 from lib import arguments, theme, units
@@ -33,7 +32,10 @@ def say(key, value, unit="", *, digits=3):
     """
     arguments.text("key", key)
     words = isinstance(value, str)
-    _hand_over(key, Words(arguments.text("value", value) if words else units.quantity(value, unit, digits=digits)))
+    text = arguments.text("value", value) if words else units.quantity(value, unit, digits=digits)
+    if not _in_book():
+        print(f"{key}: {text}")
+    glue(key, HandedOver({"text/plain": text}), display=False)
 
 
 def show(key, chart):
@@ -45,7 +47,7 @@ def show(key, chart):
         If the chart has no description.
     """
     arguments.text("key", key)
-    _hand_over(key, Chart(theme.specification(chart)))
+    glue(key, HandedOver(theme.mime_bundle(chart)), display=not _in_book())
 
 
 def tabulate(key, columns):
@@ -70,27 +72,25 @@ def tabulate(key, columns):
     lines = ["| " + " | ".join(columns) + " |", "|" + "---|" * len(columns)]
     for cells in zip(*columns.values(), strict=True):
         lines.append("| " + " | ".join(str(cell).replace("|", "\\|").replace("\n", " ") for cell in cells) + " |")
-    _hand_over(key, Markdown("\n".join(lines)))
+    table = "\n".join(lines)
+    glue(key, HandedOver({"text/markdown": table, "text/plain": table}), display=not _in_book())
 
 
-class Words(str):
-    """A text that shows as itself, without quotes."""
+class HandedOver:
+    """What a key stands for. It shows as exactly this, and the book knows that it came from here.
+
+    No subclass of `str` or `dict`: IPython would show those as it shows any other.
+    """
+
+    __slots__ = ("forms",)
+
+    def __init__(self, forms):
+        self.forms = forms
 
     def _repr_mimebundle_(self, **_):
-        return {"text/plain": str(self)}
+        return self.forms, {"handed_over": True}
 
 
-class Chart(dict):
-    """A specification that shows as a chart."""
-
-    def _repr_mimebundle_(self, **_):
-        return theme.mime_bundle(dict(self))
-
-
-def _hand_over(key, value):
-    """Glue the value: out of sight in the book, in view in a notebook."""
-    in_book = bool(os.environ.get("BOOK_BUILD"))
-    if isinstance(value, Words) and not in_book:
-        display(Words(f"{key}: {value}"))
-        in_book = True
-    glue(key, value, display=not in_book)
+def _in_book():
+    """Tell whether the book is built: values are then out of sight; in a notebook they show."""
+    return bool(os.environ.get("BOOK_BUILD"))

@@ -173,11 +173,12 @@ def overlapped_time(weight_time, cache_time, linear_time, attention_time, *, ove
         If a time is negative or `overlap` unknown.
     """
     arguments.choice("overlap", overlap, OVERLAPS)
-    weight_time = arguments.array("weight_time", weight_time, least=0)
-    cache_time = arguments.array("cache_time", cache_time, least=0)
-    linear_time = arguments.array("linear_time", linear_time, least=0)
-    attention_time = arguments.array("attention_time", attention_time, least=0)
-    arguments.together(weight=weight_time, cache=cache_time, linear=linear_time, attention=attention_time)
+    weight_time, cache_time, linear_time, attention_time = arguments.together(
+        weight_time=arguments.array("weight_time", weight_time, least=0),
+        cache_time=arguments.array("cache_time", cache_time, least=0),
+        linear_time=arguments.array("linear_time", linear_time, least=0),
+        attention_time=arguments.array("attention_time", attention_time, least=0),
+    )
     if overlap == "full":
         return np.maximum(weight_time + cache_time, linear_time + attention_time)
     if overlap == "none":

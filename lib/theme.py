@@ -175,10 +175,14 @@ def static_svg(spec):
     return vl_convert.vegalite_to_svg(fixed, vl_version=VEGALITE_VERSION)
 
 
+def on_white(svg):
+    """Return the picture with a white ground, as a file that may be shown anywhere."""
+    return svg.replace(">", f'><rect width="100%" height="100%" fill="{GROUND[0]}"/>', 1)
+
+
 def static_png(svg):
     """Return the static picture as PNG bytes at twice its size, on white."""
-    white = svg.replace(">", '><rect width="100%" height="100%" fill="#FFFFFF"/>', 1)
-    return vl_convert.svg_to_png(white, scale=2)
+    return vl_convert.svg_to_png(on_white(svg), scale=2)
 
 
 def digest(spec):

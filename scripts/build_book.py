@@ -1,8 +1,9 @@
 """Build the book: nothing stale, nothing twice, and no failure in silence.
 
 Executed chapters are kept in ``_build/.executed`` under a digest of everything that they
-import and read; when that changes, they are dropped. After a failure the page cache is
-dropped, so that the next build says again what is wrong.
+import and read; when that changes, they are dropped. What was made of the pages is kept
+only by a build that succeeded, so that after a failure, or an interruption, the next
+build says again what is wrong.
 """
 
 import hashlib
@@ -16,8 +17,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE_SIDE = {"book.py", "figures.py", "downloads.py"}  # read by Sphinx, not by the chapters
-PROBLEM = re.compile(r"\b(WARNING|ERROR|SEVERE|CRITICAL): |^(Exception|Traceback|Extension error)")
-
+PROBLEM = re.compile(r"\b(WARNING|ERROR|SEVERE|CRITICAL): |^(Exception occurred|Extension error)")
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 
@@ -39,16 +39,21 @@ def inputs():
     return {"executed": digest([*computed, *facts, *lock]), "pages": digest([*shown, *facts, *lock])}
 
 
-def drop_stale(build):
-    """Remove what was made with other inputs."""
-    kept = {"executed": [".executed", "jupyter_execute", ".doctrees"], "pages": [".doctrees"]}
-    for name, value in inputs().items():
+def drop_stale(build, now):
+    """Remove what was made with other inputs, and the reports of the last failure."""
+    kept = {
+        "executed": [".executed", "jupyter_execute", ".doctrees"],
+        "pages": [".doctrees", "html/chapters", "html/notebooks"],
+    }
+    for name, folders in kept.items():
         record = build / f"{name}.sha256"
-        if not record.exists() or record.read_text() != value:
-            for folder in kept[name]:
+        if not record.exists() or record.read_text() != now[name]:
+            for folder in folders:
                 shutil.rmtree(build / folder, ignore_errors=True)
-            record.parent.mkdir(parents=True, exist_ok=True)
-            record.write_text(value)
+    shutil.rmtree(build / "html" / "reports", ignore_errors=True)
+    build.mkdir(exist_ok=True)
+    (build / "executed.sha256").write_text(now["executed"])
+    (build / "pages.sha256").unlink(missing_ok=True)  # until the build succeeds
 
 
 def run():
@@ -63,24 +68,25 @@ def run():
     for line in process.stdout:
         sys.stdout.write(line)
         sys.stdout.flush()
-        if PROBLEM.search(line):
-            problems.append(COLOUR.sub("", line).strip())
+        plain = COLOUR.sub("", line).strip()
+        if PROBLEM.search(plain):
+            problems.append(plain)
     return process.wait(), problems
 
 
 def main():
-    build = ROOT / "_build"
-    started = time.monotonic()
-    drop_stale(build)
+    build, now, started = ROOT / "_build", inputs(), time.monotonic()
+    drop_stale(build, now)
     status, problems = run()
     if status or problems:
-        shutil.rmtree(build / ".doctrees", ignore_errors=True)
         print(f"\nThe book was not built: {len(problems)} problems.", file=sys.stderr)
         for problem in dict.fromkeys(problems):
             print(f"  {problem.replace(str(ROOT) + '/', '')}", file=sys.stderr)
         for report in sorted((build / "html" / "reports").rglob("*.log")):
-            print(f"\n{report.relative_to(build)}:\n{report.read_text()[-2500:]}", file=sys.stderr)
+            text = COLOUR.sub("", report.read_text(encoding="utf-8"))
+            print(f"\n{report.relative_to(build)}:\n{text[-2500:]}", file=sys.stderr)
         return status or 1
+    (build / "pages.sha256").write_text(now["pages"])
     print(f"Built in {time.monotonic() - started:.0f} s.")
     return 0
 

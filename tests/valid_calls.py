@@ -1,0 +1,148 @@
+"""One valid call of every public function and record, from which `test_bad_input` makes bad ones.
+
+To add a function, add a line: its name, ``call`` and every argument that it has. A value tells
+what the argument is, and so which bad values it must refuse:
+
+- a number: NaN, both infinities, -1, 0, a word, an empty array; and, where an array is accepted,
+  an array with NaN in it, and shapes that do not fit those of the other arguments;
+- a list or an array, for an argument of fixed layout: the same in its first element, and nothing;
+- a word: an unknown option; wrap free text in `Text`;
+- a record, a mapping, a function, a random generator: something else.
+
+Where a bad value is a good one, `ALLOWED` says why.
+"""
+
+from dataclasses import fields
+from importlib.resources import files
+from typing import NamedTuple
+
+from lib.footprint import BF16
+from lib.hardware import hardware
+from lib.model import model
+from lib.roofline import decode_step
+
+
+class Text(str):
+    """A free text: only an empty one is bad."""
+
+
+class Without(NamedTuple):
+    """Marks a function or class that is not tried, and says why."""
+
+    reason: str
+
+
+def call(**arguments):
+    """Return the arguments of one valid call."""
+    return arguments
+
+
+def attributes(record):
+    """Return the arguments that would build this record again."""
+    texts = {"name", "source", "where", "date", "published_where"}
+    given = {field.name: getattr(record, field.name) for field in fields(record)}
+    return {name: Text(value) if name in texts else value for name, value in given.items()}
+
+
+H100, LLAMA, MIXTRAL, WINDOWED, LATENT = (
+    hardware("H100 SXM"), model("Llama-3-8B"), model("Mixtral-8x7B"), model("gpt-oss-20b"), model("DeepSeek-V3"),
+)  # fmt: skip
+STEP = decode_step(H100, LLAMA, 8, 2048)
+DATA = files("lib") / "data"
+
+# module: {function or record: its valid call, or several}
+CALLS = {
+    "units": {
+        "quantity": call(value=0.00448, unit="s", digits=3),
+        "significant": call(value=0.00448, digits=3),
+        "grouped": call(value=1234.5, digits=3),
+    },
+    "hardware": {
+        "Fact": call(value=3.35e12, unit="B/s", source=Text("key"), where=Text("table 1"), date=Text("2023-03")),
+        "Hardware": call(**attributes(H100) | {"on_chip_memory": 5e7, "link_bandwidth": 9e11, "power": 700}),
+        "catalogue": call(),
+        "hardware": call(name="H100 SXM"),
+        "peak_flop_rate": call(hardware=H100, dtype="bf16"),
+        "ridge_point": call(hardware=H100, dtype="bf16"),
+        "several": call(hardware=H100, count=8),
+        "accelerators_in": call(file=DATA / "accelerators.csv"),
+    },
+    "model": {
+        "Model": [call(**attributes(subject)) for subject in (LLAMA, WINDOWED, LATENT)],
+        "catalogue": call(),
+        "model": call(name="Llama-3-8B"),
+        "models_in": call(file=DATA / "models.csv"),
+        "attention_kind": call(model=LLAMA),
+        "params": call(model=LLAMA),
+        "active_params": call(model=MIXTRAL),
+        "mlp_params": call(model=LLAMA, size=4096),
+        "moe_layers": call(model=MIXTRAL),
+    },
+    "measured": {
+        "table": call(name="decode_steps"),
+        "table_in": call(file=DATA / "published_results.csv"),
+    },
+    "footprint": {
+        "Precision": call(weights="fp8", kv="bf16", arithmetic="bf16"),
+        "dtype_bytes": call(dtype="bf16"),
+        "streamed_params": call(model=LLAMA),
+        "weight_bytes": call(model=LLAMA, precision=BF16),
+        "distinct_experts": call(model=MIXTRAL, batch_size=8),
+        "streamed_weight_bytes": call(model=MIXTRAL, batch_size=8, precision=BF16),
+        "kv_bytes_per_token": call(model=LLAMA, precision=BF16),
+        "kv_bytes": call(model=LLAMA, context=2048, precision=BF16),
+        "linear_flop_per_token": call(model=LLAMA),
+        "attention_flop_per_token": call(model=LLAMA, context=2048),
+        "flop_per_token": call(model=LLAMA, context=2048),
+        "prompt_linear_flop": call(model=LLAMA, prompt_tokens=2048),
+        "prompt_attention_flop": call(model=LLAMA, prompt_tokens=2048),
+    },
+    "roofline": {
+        "Step": Without("a result: decode_step and prefill_step make it from arguments that they have checked"),
+        "decode_step": call(
+            hardware=H100, model=MIXTRAL, batch_size=8, context=2048, precision=BF16, overlap="kernels"
+        ),
+        "prefill_step": call(
+            hardware=H100, model=MIXTRAL, prompt_tokens=512, batch_size=2, precision=BF16, overlap="full"
+        ),
+        "overlapped_time": call(
+            weight_time=5e-3, cache_time=1e-3, linear_time=2e-3, attention_time=1e-4, overlap="none"
+        ),
+        "intensity": call(step=STEP),
+        "idle_share": call(step=STEP),
+        "regime": call(step=STEP),
+        "ridge_batch": call(hardware=H100, model=MIXTRAL, precision=BF16),
+    },
+    "memory": {
+        "cache_capacity": call(hardware=H100, model=LLAMA, precision=BF16, usable_share=0.9),
+        "largest_batch": call(hardware=H100, model=LLAMA, context=2048, precision=BF16, usable_share=0.9),
+    },
+}
+
+_NONE_OF_IT = "a model may have none of it"
+_FREE = "the part takes no time"
+
+# argument: {kind of value: why it is a good one}; for one function only, "function.argument".
+# A stricter function may refuse it all the same, by name.
+ALLOWED = {
+    "value": {"negative": "a difference may be", "zero": "so may a difference"},
+    "Fact.value": {},
+    "context": {"zero": "nothing is cached yet"},
+    "size": {"zero": "no layer is of this kind"},
+    "weight_time": {"zero": _FREE},
+    "cache_time": {"zero": _FREE},
+    "linear_time": {"zero": _FREE},
+    "attention_time": {"zero": _FREE},
+    "Model.window": {"infinity": "no window"},
+    **{
+        f"Model.{name}": {"zero": _NONE_OF_IT}
+        for name in (
+            *("q_lora_rank", "kv_lora_rank", "rope_head_dim", "nope_head_dim", "value_head_dim", "ffn_size"),
+            *("experts", "experts_per_token", "expert_ffn_size", "shared_experts", "dense_layers", "positions"),
+            *("kv_heads", "head_dim", "windowed_layers", "published_params"),
+        )
+    },
+    "Model.published_where": {"empty": "nobody has published a total"},
+    "Model.biases": {"empty": "a model may have no bias"},
+    "Hardware.facts": {"empty": "a made-up machine has no document"},
+}
