@@ -12,7 +12,7 @@ is tried and checked on this machine first, and `Decoder.linear` says what runs.
 """
 
 import functools
-from collections.abc import Callable
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import torch
@@ -22,6 +22,7 @@ from lib import arguments
 from lib.model import Model
 
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp64": torch.float64}
+DEVICES = ("cpu", "cuda")
 LINEAR = ("auto", "packed", "plain")
 NORM_EPSILON = 1e-5
 ROPE_BASE = 500_000.0
@@ -176,20 +177,19 @@ def weight_shapes(model):
 
 
 def random_weights(model, *, dtype="fp32", device="cpu", seed=0):
-    """Yield the name and the values of every tensor, one after another.
+    """Return random values for every tensor of a Llama-style model.
 
     Parameters
     ----------
     model : Model
         Llama-style.
     dtype : {"fp32", "bf16", "fp64"}
-    device : str
-        As torch names it.
+    device : {"cpu", "cuda"}
     seed : int
 
-    Yields
-    ------
-    tuple of str and Tensor
+    Returns
+    -------
+    dict of str to Tensor
         Matrices normal with a variance of one over their columns, norms near 1.
 
     Raises
@@ -197,11 +197,27 @@ def random_weights(model, *, dtype="fp32", device="cpu", seed=0):
     ValueError
         If an argument breaks its rule.
     """
-    kind = DTYPES[arguments.choice("dtype", dtype, DTYPES)]
+    return dict(_random(model, dtype, device, seed))
+
+
+def _random(model, dtype, device, seed):
+    """Yield tensors one after another, so that they need not all be in memory."""
+    kind, device = _kind(dtype), _device(device)
+    seed = int(arguments.number("seed", seed, least=0, whole=True))
     generator = torch.Generator(device).manual_seed(seed)
     for name, shape in weight_shapes(model).items():
         values = torch.randn(shape, generator=generator, dtype=kind, device=device)
         yield name, (1 + 0.1 * values) if len(shape) == 1 else values.mul_(shape[1] ** -0.5)
+
+
+def _kind(dtype):
+    return DTYPES[arguments.choice("dtype", dtype, DTYPES)]
+
+
+def _device(device):
+    if arguments.choice("device", device, DEVICES) == "cuda" and not torch.cuda.is_available():
+        raise ValueError("device must be cpu where torch finds no CUDA, got 'cuda'")
+    return device
 
 
 def decoder(model, weights=None, *, dtype="fp32", device="cpu", linear="auto", rope_base=ROPE_BASE):
@@ -211,12 +227,11 @@ def decoder(model, weights=None, *, dtype="fp32", device="cpu", linear="auto", r
     ----------
     model : Model
         Llama-style.
-    weights : iterable of (str, Tensor), optional
-        Each of `weight_shapes`. Default: `random_weights`. Taken one at a time, so that
-        the packed weights and the plain ones are never all in memory.
+    weights : mapping of str to Tensor, optional
+        Each of `weight_shapes`. Default: as `random_weights`, made and packed one by one,
+        so that the packed weights and the plain ones are never all in memory.
     dtype : {"fp32", "bf16", "fp64"}
-    device : str
-        "cpu" or "cuda".
+    device : {"cpu", "cuda"}
     linear : {"auto", "packed", "plain"}
         "auto" packs where `packs` says that it works.
     rope_base : float
@@ -233,25 +248,27 @@ def decoder(model, weights=None, *, dtype="fp32", device="cpu", linear="auto", r
         a tensor is missing or of another shape.
     """
     arguments.choice("linear", linear, LINEAR)
-    arguments.choice("dtype", dtype, DTYPES)
-    shapes = weight_shapes(model)
+    shapes, kind, device = weight_shapes(model), _kind(dtype), _device(device)
+    rope_base = arguments.number("rope_base", rope_base, above=0)
+    if weights is not None:
+        arguments.record("weights", weights, Mapping)
     if linear == "packed" and not packs(dtype, device):
         raise ValueError(f"linear must be plain for {dtype} on this {device}, got 'packed'")
     packed = linear != "plain" and packs(dtype, device)
     held = {}
-    for name, values in random_weights(model, dtype=dtype, device=device) if weights is None else weights:
+    for name, values in _random(model, dtype, device, 0) if weights is None else weights.items():
         if shapes.get(name) != tuple(values.shape):
-            raise ValueError(f"{name} must be of shape {shapes.get(name)}, got {tuple(values.shape)}")
-        values = values.to(device, DTYPES[dtype])
+            raise ValueError(f"weights {name} must be of shape {shapes.get(name)}, got {tuple(values.shape)}")
+        values = values.to(device, kind)
         table = name == "embedding" or values.dim() == 1
-        held[name] = values if table else _multiplier(values, packed)
+        held[name] = values if table else multiplier(values, packed)
     if model.tied and "embedding" in held:
-        held["head"] = _multiplier(held["embedding"], packed)
+        held["head"] = multiplier(held["embedding"], packed)
     if missing := [*({*shapes} - {*held})]:
         raise ValueError(f"weights must hold {len(shapes)} tensors, got none for {missing[0]}")
     return Decoder(
         model=model, dtype=dtype, device=device, linear="packed" if packed else "plain", weights=held,
-        rope_base=arguments.number("rope_base", rope_base, above=0),
+        rope_base=rope_base,
     )  # fmt: skip
 
 
@@ -262,26 +279,50 @@ def packs(dtype, device="cpu"):
     Parameters
     ----------
     dtype : {"fp32", "bf16", "fp64"}
-    device : str
+    device : {"cpu", "cuda"}
 
     Returns
     -------
     bool
+
+    Raises
+    ------
+    ValueError
+        If an argument is not one of these.
     """
-    if not device.startswith("cpu") or dtype == "fp64":
+    kind = _kind(dtype)
+    if arguments.choice("device", device, DEVICES) != "cpu" or dtype == "fp64":
         return False
-    weight = torch.linspace(-1, 1, 96 * 64).reshape(96, 64).to(DTYPES[dtype])
-    rows = torch.linspace(1, 2, 3 * 64).reshape(3, 64).to(DTYPES[dtype])
+    weight = torch.linspace(-1, 1, 96 * 64).reshape(96, 64).to(kind)
+    rows = torch.linspace(1, 2, 3 * 64).reshape(3, 64).to(kind)
     try:
-        computed = _multiplier(weight, True)(rows)
+        computed = multiplier(weight, True)(rows)
     except (AttributeError, NotImplementedError, RuntimeError):
         return False
     return torch.allclose(computed.float(), functional.linear(rows, weight).float(), rtol=0.02, atol=0.02)
 
 
-def _multiplier(weight, packed) -> Callable:
-    """Return what multiplies rows with the transposed matrix."""
-    if not packed:
+def multiplier(weight, packed):
+    """Return what multiplies rows with a transposed matrix.
+
+    Parameters
+    ----------
+    weight : Tensor, shape (out, in)
+    packed : bool
+        Let oneDNN lay it out first: see `packs`.
+
+    Returns
+    -------
+    callable
+        From (..., in) to (..., out).
+
+    Raises
+    ------
+    ValueError
+        If an argument is of the wrong kind.
+    """
+    arguments.record("weight", weight, torch.Tensor)
+    if not arguments.record("packed", packed, bool):
         return lambda rows: functional.linear(rows, weight)
     with torch.inference_mode():
         blocked = torch.ops.mkldnn._reorder_linear_weight(weight, None)
@@ -290,7 +331,27 @@ def _multiplier(weight, packed) -> Callable:
 
 
 def cache_numbers(model, slots, length):
-    """Return how many numbers the cache of `slots` sequences of `length` tokens holds."""
+    """Return how many numbers the cache of `slots` sequences of `length` tokens holds.
+
+    Parameters
+    ----------
+    model : Model
+        Llama-style.
+    slots, length : int
+        At least 1.
+
+    Returns
+    -------
+    int
+
+    Raises
+    ------
+    ValueError
+        If an argument breaks its rule.
+    """
+    arguments.record("model", model, Model)
+    slots = int(arguments.number("slots", slots, least=1, whole=True))
+    length = int(arguments.number("length", length, least=1, whole=True))
     return 2 * model.layers * slots * model.kv_heads * length * model.head_dim
 
 
@@ -318,12 +379,11 @@ def cache(decoder, slots, length, *, storage=None):
         If a size is below 1 or the storage too small.
     """
     shape = arguments.record("decoder", decoder, Decoder).model
-    slots = int(arguments.number("slots", slots, least=1, whole=True))
-    length = int(arguments.number("length", length, least=1, whole=True))
     numbers, kind = cache_numbers(shape, slots, length), DTYPES[decoder.dtype]
+    slots, length = int(slots), int(length)
     if storage is None:
         storage = torch.zeros(numbers, dtype=kind, device=decoder.device)
-    if storage.numel() < numbers or storage.dtype != kind:
+    if arguments.record("storage", storage, torch.Tensor).numel() < numbers or storage.dtype != kind:
         raise ValueError(f"storage must hold {numbers} numbers in {decoder.dtype}, got {storage.numel()}")
     parts = storage[:numbers].view(2, shape.layers, slots, shape.kv_heads, length, shape.head_dim)
     exponents = torch.arange(0, shape.head_dim, 2, dtype=torch.float64) / shape.head_dim
@@ -335,7 +395,22 @@ def cache(decoder, slots, length, *, storage=None):
 
 
 def move(cache, source, target):
-    """Copy one slot over another, so that a slot in use can fill a gap."""
+    """Copy one slot over another, so that a slot in use can fill a gap.
+
+    Parameters
+    ----------
+    cache : Cache
+    source, target : int
+        Slots, counted from 0.
+
+    Raises
+    ------
+    ValueError
+        If there is no such slot.
+    """
+    slots = len(arguments.record("cache", cache, Cache).filled) - 1
+    source = int(arguments.number("source", source, least=0, most=slots, whole=True))
+    target = int(arguments.number("target", target, least=0, most=slots, whole=True))
     filled = cache.filled[source]
     for part in (*cache.keys, *cache.values):
         part[target, :, :filled] = part[source, :, :filled]
@@ -368,6 +443,12 @@ def forward(decoder, cache, tokens, first_slot=0, *, every=False):
     ValueError
         If the slots do not exist or have no room.
     """
+    arguments.record("decoder", decoder, Decoder)
+    arguments.record("cache", cache, Cache)
+    if arguments.record("tokens", tokens, torch.Tensor).dim() != 2 or not tokens.numel():
+        raise ValueError(f"tokens must be of shape (n, t), got {tuple(tokens.shape)}")
+    first_slot = int(arguments.number("first_slot", first_slot, least=0, whole=True))
+    arguments.record("every", every, bool)
     count, new = tokens.shape
     slots = slice(first_slot, first_slot + count)
     held = cache.filled[slots]

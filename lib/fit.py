@@ -7,7 +7,7 @@ on the same machine, in the same way and inside the range of the points; what th
 leaves out is covered as far as it looks like scatter, and no further.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -36,6 +36,8 @@ class Fit:
         Measured over fitted, less 1: positive where the machine was slower.
     law : callable
         ``law(coefficients, *inputs)``, seconds.
+    takes : int
+        How many inputs.
     coefficients, covariance : ndarray, shapes (k,) and (k, k)
         What `law` takes; an efficiency enters as its inverse.
     """
@@ -49,6 +51,7 @@ class Fit:
     degrees: int
     residuals: np.ndarray
     law: Callable = field(repr=False)
+    takes: int
     coefficients: np.ndarray = field(repr=False)
     covariance: np.ndarray = field(repr=False)
 
@@ -154,6 +157,7 @@ def smooth_max(weight_time, arithmetic_time, cache_time, time, *, sharpness=4.0,
     depends on the batch, as that of small matrix products does.
     """
     arguments.number("sharpness", sharpness, least=1)
+    arguments.record("overhead", overhead, bool)
     *inputs, time = _points(
         weight_time=(weight_time, 0), arithmetic_time=(arithmetic_time, 0),
         cache_time=(cache_time, 0), time=(time, None),
@@ -204,9 +208,14 @@ def nearest(law, inputs, time, start, *, names, inverted=(), coverage=0.95):
     straight at the optimum, with Student's t for the intervals; where a coefficient
     rests on 0 its interval is cut there and errs on the wide side.
     """
+    arguments.record("law", law, Callable)
     arguments.number("coverage", coverage, above=0, most=1 - 1e-9)
-    time = arguments.array("time", time, above=0)
-    start = arguments.array("start", start, above=0)
+    time, start = arguments.array("time", time, above=0), arguments.array("start", start, above=0)
+    inputs = _columns("inputs", inputs, time.shape)
+    if not isinstance(names, (tuple, list)) or len(names) != start.size:
+        raise ValueError(f"names must be {start.size}, one for each coefficient, got {names!r}")
+    for name in arguments.record("inverted", inverted, Sequence):
+        arguments.choice("inverted", name, names)
     degrees = time.size - start.size
     if degrees < 1:
         raise ValueError(f"points must number more than {start.size} parameters, got {time.size}")
@@ -228,12 +237,23 @@ def nearest(law, inputs, time, start, *, names, inverted=(), coverage=0.95):
     return Fit(
         names=tuple(names), values=value, lower=np.where(flipped, upper, lower), upper=np.where(flipped, lower, upper),
         coverage=float(coverage), spread=spread, degrees=degrees, residuals=time / law(coefficients, *inputs) - 1,
-        law=law, coefficients=coefficients, covariance=covariance,
+        law=law, takes=len(inputs), coefficients=coefficients, covariance=covariance,
     )  # fmt: skip
 
 
 def _inverse(coefficients):
     return np.divide(1.0, coefficients, out=np.full(coefficients.shape, np.inf), where=coefficients > 0)
+
+
+def _columns(name, columns, shape):
+    """Return columns that the law takes together, each of that shape."""
+    if not isinstance(columns, (tuple, list)) or not columns:
+        raise ValueError(f"{name} must be a list of columns, got {columns!r}")
+    checked = [arguments.array(name, column) for column in columns]
+    for column in checked:
+        if column.shape != shape:
+            raise ValueError(f"{name} must have the shape {shape} of time, got {column.shape}")
+    return checked
 
 
 def _points(**columns):
@@ -263,33 +283,44 @@ def parameters(fit):
     return dict(zip(fit.names, zip(*columns, strict=True), strict=True))
 
 
-def predicted(fit, *inputs):
+def predicted(fit, inputs):
     """Return the time that a fitted law gives.
 
     Parameters
     ----------
     fit : Fit
-    *inputs : array_like
-        What the law was fitted on, in the same order: ``batch_size, context`` for
+    inputs : sequence of array_like
+        What the law was fitted on, in the same order: ``(batch_size, context)`` for
         `affine`. They broadcast together.
 
     Returns
     -------
     ndarray
         Seconds.
+
+    Raises
+    ------
+    ValueError
+        If the inputs are not as many as the law takes, or do not fit together.
     """
-    arguments.record("fit", fit, Fit)
-    inputs = arguments.together(**{f"input {i}": arguments.array("inputs", one) for i, one in enumerate(inputs, 1)})
+    inputs = _given(fit, inputs)
     return fit.law(fit.coefficients, *inputs)
 
 
-def prediction_interval(fit, *inputs, of="point"):
+def _given(fit, inputs):
+    arguments.record("fit", fit, Fit)
+    if not isinstance(inputs, (tuple, list)) or len(inputs) != fit.takes:
+        raise ValueError(f"inputs must be {fit.takes}, as the law takes them, got {inputs!r}")
+    return arguments.together(**{f"inputs[{i}]": arguments.array("inputs", one) for i, one in enumerate(inputs)})
+
+
+def prediction_interval(fit, inputs, *, of="point"):
     """Return the interval of a prediction.
 
     Parameters
     ----------
     fit : Fit
-    *inputs : array_like
+    inputs : sequence of array_like
         As `predicted` takes them.
     of : {"point", "law"}
         "point": where one more measured point should fall. "law": where the law itself
@@ -310,8 +341,8 @@ def prediction_interval(fit, *inputs, of="point"):
     Scatter is taken as relative: the same share of a short step and of a long one.
     """
     arguments.choice("of", of, ("point", "law"))
-    centre = predicted(fit, *inputs)
-    inputs = np.broadcast_arrays(*(np.asarray(one, float) for one in inputs))
+    inputs = _given(fit, inputs)
+    centre = fit.law(fit.coefficients, *inputs)
     steps = 1e-6 * np.maximum(fit.coefficients, 1e-3 * np.sqrt(np.diag(fit.covariance)))
     slopes = np.stack(
         [(fit.law(fit.coefficients + move, *inputs) - centre) / move.sum() for move in np.diag(steps)], axis=-1
@@ -343,7 +374,7 @@ def leave_group_out(fit_function, groups, inputs, time):
     Raises
     ------
     ValueError
-        If there is one group only, or the points outside a group do not suffice for a
+        If an argument breaks its rule, there is one group only, or the points outside a group do not suffice for a
         fit; names the group.
 
     Notes
@@ -351,10 +382,14 @@ def leave_group_out(fit_function, groups, inputs, time):
     A group at the edge is extrapolated to, one in the middle interpolated. Leaving out
     single points would let their neighbours speak for them.
     """
-    groups, time = np.asarray(groups).ravel(), arguments.array("time", time, above=0).ravel()
-    inputs = [arguments.array("inputs", column).ravel() for column in inputs]
-    if any(len(column) != len(time) for column in (groups, *inputs)):
-        raise ValueError(f"groups, inputs and time must be as long as each other, got {len(groups)}, {len(time)}")
+    arguments.record("fit_function", fit_function, Callable)
+    time = arguments.array("time", time, above=0)
+    inputs = _columns("inputs", inputs, time.shape)
+    groups = np.asarray(groups)
+    if groups.dtype.kind != "U":
+        groups = arguments.array("groups", groups)
+    if time.ndim != 1 or groups.shape != time.shape:
+        raise ValueError(f"groups must be one for each time, got shapes {groups.shape} and {time.shape}")
     if len(np.unique(groups)) < 2:
         raise ValueError(f"groups must be at least 2, got {len(np.unique(groups))}")
     columns = np.empty((3, len(time)))
@@ -365,7 +400,7 @@ def leave_group_out(fit_function, groups, inputs, time):
         except ValueError as error:
             raise ValueError(f"without group {group}: {error}") from None
         held = [column[out] for column in inputs]
-        columns[:, out] = predicted(fit, *held), *prediction_interval(fit, *held)
+        columns[:, out] = predicted(fit, held), *prediction_interval(fit, held)
     guess, lower, upper = columns
     return LeftOut(
         predicted=guess, lower=lower, upper=upper, error=guess / time - 1, within=(lower <= time) & (time <= upper)

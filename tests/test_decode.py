@@ -80,8 +80,8 @@ def test_a_slot_can_be_moved_into_a_gap_and_set_back():
 
 def test_attention_to_one_token_is_its_value():
     """By hand: with one token cached the softmax is 1, so the mixed heads are the value heads themselves."""
-    weights = dict(decode.random_weights(GROUPED, dtype="fp64"))
-    tiny, token = decoder(GROUPED, weights.items(), dtype="fp64"), torch.tensor([[7]])
+    weights = decode.random_weights(GROUPED, dtype="fp64")
+    tiny, token = decoder(GROUPED, weights, dtype="fp64"), torch.tensor([[7]])
     state = weights["embedding"][7]
 
     def norm(vector, scale):
@@ -125,11 +125,11 @@ def hugging_face(shape, weights, rope_base):
 @pytest.mark.parametrize("rope_base", [10_000.0, 500_000.0])
 def test_it_is_the_llama_of_hugging_face(rope_base):
     """Same random weights, float64; their rotation is computed in float32, hence 1e-5."""
-    weights, tokens = dict(decode.random_weights(GROUPED, dtype="fp64", seed=3)), tokens_of((2, 40)) % 192
+    weights, tokens = decode.random_weights(GROUPED, dtype="fp64", seed=3), tokens_of((2, 40)) % 192
     reference = hugging_face(GROUPED, weights, rope_base)
     with torch.no_grad():
         theirs = reference(tokens).logits
-    tiny = decoder(GROUPED, weights.items(), dtype="fp64", rope_base=rope_base)
+    tiny = decoder(GROUPED, weights, dtype="fp64", rope_base=rope_base)
     held = cache(tiny, 2, 40)
     whole = forward(tiny, held, tokens[:, :30], every=True)
     steps = [forward(tiny, held, tokens[:, at : at + 1]) for at in range(30, 40)]
@@ -149,8 +149,8 @@ def test_packed_and_plain_weights_give_the_same():
 
 @pytest.mark.parametrize(("dtype", "tolerance"), [("fp32", 1e-4), ("bf16", 0.2)])
 def test_the_dtypes_that_are_timed_compute_the_same_as_float64(dtype, tolerance):
-    weights, tokens = dict(decode.random_weights(GROUPED, dtype="fp64")), tokens_of((2, 12)) % 192
-    exact, rounded = (decoder(GROUPED, weights.items(), dtype=kind) for kind in ("fp64", dtype))
+    weights, tokens = decode.random_weights(GROUPED, dtype="fp64"), tokens_of((2, 12)) % 192
+    exact, rounded = (decoder(GROUPED, weights, dtype=kind) for kind in ("fp64", dtype))
     one, other = (forward(tiny, cache(tiny, 2, 12), tokens).double() for tiny in (exact, rounded))
     assert_allclose(other, one, atol=tolerance)
     assert rounded.linear == ("packed" if decode.packs(dtype) else "plain")
@@ -220,11 +220,11 @@ def test_a_stand_in_reads_about_what_one_token_of_the_original_reads(name):
 
 def test_a_tied_model_uses_its_table_as_head():
     tied = shape_with(query_heads=4, kv_heads=2, tied=True)
-    weights = dict(decode.random_weights(tied, dtype="fp64"))
+    weights = decode.random_weights(tied, dtype="fp64")
     assert "head" not in weights
     untied = shape_with(query_heads=4, kv_heads=2, tied=False)
-    one = decoder(tied, weights.items(), dtype="fp64")
-    other = decoder(untied, [*weights.items(), ("head", weights["embedding"])], dtype="fp64")
+    one = decoder(tied, weights, dtype="fp64")
+    other = decoder(untied, weights | {"head": weights["embedding"]}, dtype="fp64")
     tokens = tokens_of((1, 4)) % 192
     assert_allclose(forward(one, cache(one, 1, 4), tokens), forward(other, cache(other, 1, 4), tokens), atol=1e-13)
 
@@ -238,8 +238,8 @@ def test_a_tied_model_uses_its_table_as_head():
         (lambda tiny: cache(tiny, 2, 4, storage=torch.zeros(9)), "storage must hold 1024 numbers in fp32, got 9"),
         (lambda tiny: decoder(model("Mixtral-8x7B")), "model must be Llama-style, got Mixtral-8x7B"),
         (lambda tiny: decoder(GROUPED, dtype="fp16"), "dtype must be one of fp32, bf16, fp64, got 'fp16'"),
-        (lambda tiny: decoder(GROUPED, [("norm", torch.zeros(1))]), r"norm must be of shape \(96,\), got \(1,\)"),
-        (lambda tiny: decoder(GROUPED, []), "weights must hold 15 tensors, got none for"),
+        (lambda tiny: decoder(GROUPED, {"norm": torch.zeros(1)}), r"norm must be of shape \(96,\), got \(1,\)"),
+        (lambda tiny: decoder(GROUPED, {}), "weights must hold 15 tensors, got none for"),
         (lambda tiny: stand_in(GROUPED, 0), "divisor must be at least 1, got 0"),
     ],
 )

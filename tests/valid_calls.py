@@ -16,6 +16,10 @@ from dataclasses import fields
 from importlib.resources import files
 from typing import NamedTuple
 
+import numpy as np
+import torch
+
+from lib import decode, fit
 from lib.footprint import BF16
 from lib.hardware import hardware
 from lib.model import model
@@ -49,6 +53,12 @@ H100, LLAMA, MIXTRAL, WINDOWED, LATENT = (
 )  # fmt: skip
 STEP = decode_step(H100, LLAMA, 8, 2048)
 DATA = files("lib") / "data"
+BATCHES, CONTEXTS = np.array([1.0, 1, 2, 4, 8, 8]), np.array([16.0, 64, 32, 16, 64, 16])
+TIMES = 1.0 + 0.1 * BATCHES + 0.01 * BATCHES * CONTEXTS
+STRAIGHT = fit.affine(BATCHES, CONTEXTS, TIMES)
+TINY = decode.stand_in(LLAMA, 64)
+TINY_DECODER = decode.decoder(TINY)
+TINY_CACHE = decode.cache(TINY_DECODER, 2, 64)
 
 # module: {function or record: its valid call, or several}
 CALLS = {
@@ -113,6 +123,52 @@ CALLS = {
         "regime": call(step=STEP),
         "ridge_batch": call(hardware=H100, model=MIXTRAL, precision=BF16),
     },
+    "machine": {"processor": call(), "caches": call(), "free_memory": call(), "driver": call()},
+    "fit": {
+        "Fit": Without("a result: the fits make it from arguments that they have checked"),
+        "LeftOut": Without("a result: leave_group_out makes it"),
+        "affine": call(batch_size=BATCHES, context=CONTEXTS, time=TIMES, coverage=0.95),
+        "smooth_max": call(
+            weight_time=np.full(6, 3.0),
+            arithmetic_time=BATCHES,
+            cache_time=CONTEXTS,
+            time=TIMES,
+            sharpness=1.0,
+            overhead=False,
+            coverage=0.95,
+        ),
+        "nearest": call(
+            law=lambda coefficients, size: coefficients[0] + coefficients[1] * size,
+            inputs=(BATCHES,),
+            time=TIMES,
+            start=np.array([1.0, 1.0]),
+            names=("fixed", "slope"),
+            inverted=("slope",),
+            coverage=0.9,
+        ),
+        "parameters": call(fit=STRAIGHT),
+        "predicted": call(fit=STRAIGHT, inputs=(BATCHES, CONTEXTS)),
+        "prediction_interval": call(fit=STRAIGHT, inputs=(BATCHES, CONTEXTS), of="law"),
+        "leave_group_out": call(fit_function=fit.affine, groups=BATCHES, inputs=(BATCHES, CONTEXTS), time=TIMES),
+    },
+    "decode": {
+        "Decoder": Without("a result: decoder makes it from arguments that it has checked"),
+        "Cache": Without("a result: cache makes it"),
+        "stand_in": call(model=MIXTRAL, divisor=4),
+        "weight_shapes": call(model=LLAMA),
+        "random_weights": call(model=TINY, dtype="bf16", device="cpu", seed=3),
+        "decoder": call(
+            model=TINY, weights=decode.random_weights(TINY), dtype="fp32", device="cpu", linear="auto", rope_base=1e4
+        ),
+        "packs": call(dtype="fp32", device="cpu"),
+        "multiplier": call(weight=torch.ones(4, 3), packed=False),
+        "cache_numbers": call(model=TINY, slots=2, length=8),
+        "cache": call(decoder=TINY_DECODER, slots=2, length=8, storage=torch.zeros(100_000)),
+        "move": call(cache=TINY_CACHE, source=1, target=0),
+        "forward": call(
+            decoder=TINY_DECODER, cache=TINY_CACHE, tokens=torch.tensor([[1], [2]]), first_slot=0, every=True
+        ),
+    },
     "memory": {
         "cache_capacity": call(hardware=H100, model=LLAMA, precision=BF16, usable_share=0.9),
         "largest_batch": call(hardware=H100, model=LLAMA, context=2048, precision=BF16, usable_share=0.9),
@@ -132,7 +188,14 @@ ALLOWED = {
     "weight_time": {"zero": _FREE},
     "cache_time": {"zero": _FREE},
     "linear_time": {"zero": _FREE},
+    "arithmetic_time": {"zero": _FREE},
     "attention_time": {"zero": _FREE},
+    "inputs": {"negative": "the law takes what it takes", "zero": "so it does"},
+    "groups": {"a word": "a name is a group too", "negative": "any number names a group", "zero": "so does 0"},
+    "seed": {"zero": "a seed like any other"},
+    "source": {"zero": "the first slot"},
+    "target": {"zero": "the first slot"},
+    "first_slot": {"zero": "the first slot"},
     "Model.window": {"infinity": "no window"},
     **{
         f"Model.{name}": {"zero": _NONE_OF_IT}
