@@ -8,7 +8,8 @@ import torch
 from numpy.testing import assert_allclose
 
 from lib import decode, footprint
-from lib.decode import cache, decoder, forward, stand_in
+from lib.decode import cache, decoder, forward
+from lib.llama import cache_numbers, stand_in, weight_shapes
 from lib.model import catalogue, model, params
 
 TINY = stand_in(model("Llama-3-8B"), 64)
@@ -63,7 +64,7 @@ def test_a_ragged_batch_reads_several_tokens_at_once_too():
 
 def test_what_a_slot_held_before_and_what_lies_beyond_do_not_matter():
     tiny, tokens = decoder(GROUPED, dtype="fp64"), tokens_of((2, 6)) % 192
-    dirty = cache(tiny, 2, 30, storage=torch.randn(decode.cache_numbers(GROUPED, 2, 30), dtype=torch.float64))
+    dirty = cache(tiny, 2, 30, storage=torch.randn(cache_numbers(GROUPED, 2, 30), dtype=torch.float64))
     assert_allclose(forward(tiny, dirty, tokens), forward(tiny, cache(tiny, 2, 6), tokens), atol=1e-13)
 
 
@@ -180,7 +181,7 @@ def test_packing_that_computes_something_else_is_not_used(monkeypatch):
 
 def test_every_parameter_of_the_shape_is_there():
     """Llama-3-8B: 8,030,261,248 parameters in 3 + 6 x 32 tensors."""
-    shapes = decode.weight_shapes(model("Llama-3-8B"))
+    shapes = weight_shapes(model("Llama-3-8B"))
     assert sum(math.prod(shape) for shape in shapes.values()) == 8_030_261_248
     assert len(shapes) == 3 + 6 * 32
     assert shapes["0.qkv"] == (6144, 4096)
@@ -192,7 +193,7 @@ def test_a_divided_llama_3_8b_by_hand():
     small = stand_in(model("Llama-3-8B"), 4)
     assert (small.hidden_size, small.layers, small.kv_heads, small.query_heads) == (1024, 8, 2, 8)
     assert (small.ffn_size, small.vocab_size, small.head_dim) == (3584, 32_064, 128)
-    assert params(small) == sum(math.prod(shape) for shape in decode.weight_shapes(small).values())
+    assert params(small) == sum(math.prod(shape) for shape in weight_shapes(small).values())
 
 
 @pytest.mark.parametrize("name", catalogue())

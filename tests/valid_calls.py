@@ -12,18 +12,21 @@ what the argument is, and so which bad values it must refuse:
 Where a bad value is a good one, `ALLOWED` says why.
 """
 
+import tempfile
 from dataclasses import fields
 from importlib.resources import files
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import torch
 
-from lib import decode, fit
+from lib import decode, fit, llama, records
 from lib.footprint import BF16
 from lib.hardware import hardware
 from lib.model import model
 from lib.roofline import decode_step
+from tests.test_records import recorded
 
 
 class Text(str):
@@ -56,7 +59,11 @@ DATA = files("lib") / "data"
 BATCHES, CONTEXTS = np.array([1.0, 1, 2, 4, 8, 8]), np.array([16.0, 64, 32, 16, 64, 16])
 TIMES = 1.0 + 0.1 * BATCHES + 0.01 * BATCHES * CONTEXTS
 STRAIGHT = fit.affine(BATCHES, CONTEXTS, TIMES)
-TINY = decode.stand_in(LLAMA, 64)
+RECORD = recorded(lambda batch, context, round: 0.01 * batch)
+RUN = records.summed_up("run", RECORD)
+RECORD_PATH = Path(tempfile.mkdtemp()) / "run.json"
+records.write(RECORD_PATH, RECORD)
+TINY = llama.stand_in(LLAMA, 64)
 TINY_DECODER = decode.decoder(TINY)
 TINY_CACHE = decode.cache(TINY_DECODER, 2, 64)
 
@@ -151,18 +158,56 @@ CALLS = {
         "prediction_interval": call(fit=STRAIGHT, inputs=(BATCHES, CONTEXTS), of="law"),
         "leave_group_out": call(fit_function=fit.affine, groups=BATCHES, inputs=(BATCHES, CONTEXTS), time=TIMES),
     },
+    "llama": {
+        "stand_in": call(model=MIXTRAL, divisor=4),
+        "weight_shapes": call(model=LLAMA),
+        "cache_numbers": call(model=TINY, slots=2, length=8),
+    },
+    "records": {
+        "Run": Without("a result: summed_up makes it from a record that it has checked"),
+        "Quietness": Without("a result: quietness makes it"),
+        "write": call(path=RECORD_PATH, content=RECORD),
+        "content_of": call(path=RECORD_PATH),
+        "run": call(path=RECORD_PATH),
+        "summed_up": call(name=Text("run"), content=RECORD),
+        "parts_of": call(run=RUN, end="fast"),
+        "bound_of": call(run=RUN, end="slow"),
+        "bound_at": call(run=RUN, batch_size=8, context=128),
+        "quietness": call(run=RUN),
+        "committed": call(folder=RECORD_PATH.parent),
+        "own": call(folder=RECORD_PATH.parent),
+    },
+    "bench": {
+        "Bench": Without("measurement makes it from a plan that was checked"),
+        "refuse": call(device="cpu", dtype="fp32", linear="auto"),
+        "described": call(device="cpu", threads=2),
+    },
+    "measurement": {
+        "Plan": Without("a result: plan makes it from arguments that it has checked"),
+        "plan": call(
+            name="Llama-3-8B",
+            device="cpu",
+            divisor=8,
+            dtype="bf16",
+            batch_sizes=[1, 4],
+            contexts=[16, 64],
+            seconds=5.0,
+            threads=1,
+            linear="plain",
+            output=RECORD_PATH,
+        ),
+        "measure": Without("it takes seconds; tests/test_measurement.py tries it"),
+        "main": Without("a command line; tests/test_measurement.py tries it"),
+    },
     "decode": {
         "Decoder": Without("a result: decoder makes it from arguments that it has checked"),
         "Cache": Without("a result: cache makes it"),
-        "stand_in": call(model=MIXTRAL, divisor=4),
-        "weight_shapes": call(model=LLAMA),
         "random_weights": call(model=TINY, dtype="bf16", device="cpu", seed=3),
         "decoder": call(
             model=TINY, weights=decode.random_weights(TINY), dtype="fp32", device="cpu", linear="auto", rope_base=1e4
         ),
         "packs": call(dtype="fp32", device="cpu"),
         "multiplier": call(weight=torch.ones(4, 3), packed=False),
-        "cache_numbers": call(model=TINY, slots=2, length=8),
         "cache": call(decoder=TINY_DECODER, slots=2, length=8, storage=torch.zeros(100_000)),
         "move": call(cache=TINY_CACHE, source=1, target=0),
         "forward": call(
