@@ -99,7 +99,7 @@ def test_attention_to_one_token_is_its_value():
 
 def hugging_face(shape, weights, rope_base):
     """The same model in transformers, with the same weights under its names."""
-    transformers = pytest.importorskip("transformers", reason="the reference needs transformers: extra reference")
+    transformers = pytest.importorskip("transformers", reason="the reference needs transformers: pip install transformers==5.24.0")
     config = transformers.LlamaConfig(
         vocab_size=shape.vocab_size, hidden_size=shape.hidden_size, intermediate_size=shape.ffn_size,
         num_hidden_layers=shape.layers, num_attention_heads=shape.query_heads, num_key_value_heads=shape.kv_heads,
