@@ -360,14 +360,14 @@ def _places(cache, slots, held, new):
         rotation = tuple(table[here].unsqueeze(1) for table in cache.rotation)
         index, seen = (slots, slice(None), here), None
         if new > 1:
-            seen = torch.ones(new, longest, dtype=torch.bool, device=rotation[0].device).tril(held[0])
+            seen = torch.ones(1, 1, new, longest, dtype=torch.bool, device=rotation[0].device).tril(held[0])
     else:
         device = cache.rotation[0].device
         positions = torch.tensor(held, device=device).unsqueeze(1) + torch.arange(new, device=device)
         rotation = tuple(table[positions].unsqueeze(2) for table in cache.rotation)
         rows = torch.arange(slots.start, slots.stop, device=device).unsqueeze(1)
         index = (rows, slice(None), positions)
-        seen = (torch.arange(longest, device=device) <= positions.unsqueeze(2))[:, None, None]
+        seen = (torch.arange(longest, device=device) <= positions.unsqueeze(2)).unsqueeze(1)
     return _Places(slots=slots, index=index, longest=longest, rotation=rotation, seen=seen)
 
 
@@ -392,11 +392,12 @@ def _attention(qkv, keys, values, shape, at):
     one_place = isinstance(at.index[2], slice)
     keys[at.index] = key.transpose(1, 2) if one_place else key
     values[at.index] = value.transpose(1, 2) if one_place else value
-    queries = queries.view(count, new, groups, grouped, shape.head_dim).permute(0, 2, 3, 1, 4) * shape.head_dim**-0.5
-    past = [part[at.slots, :, : at.longest].flatten(0, 1) for part in (keys, values)]
-    scores = torch.bmm(queries.reshape(count * groups, grouped * new, shape.head_dim), past[0].transpose(1, 2))
-    if at.seen is not None:
-        scores = scores.view(count, groups, grouped, new, at.longest).masked_fill(~at.seen, float("-inf"))
-    shares = torch.softmax(scores, dim=-1).view(count * groups, grouped * new, at.longest)
-    mixed = torch.bmm(shares, past[1]).view(count, groups, grouped, new, shape.head_dim)
+    # The queries of a key head go in as rows of one head: so its keys are read once for all of them.
+    rows = queries.view(count, new, groups, grouped, shape.head_dim).permute(0, 2, 3, 1, 4)
+    past = [part[at.slots, :, : at.longest] for part in (keys, values)]
+    mixed = functional.scaled_dot_product_attention(
+        rows.reshape(count, groups, grouped * new, shape.head_dim), *past,
+        attn_mask=None if at.seen is None else at.seen.repeat(1, 1, grouped, 1),
+    )  # fmt: skip
+    mixed = mixed.view(count, groups, grouped, new, shape.head_dim)
     return mixed.permute(0, 3, 1, 2, 4).reshape(count, new, -1)
