@@ -6,7 +6,7 @@ that were measured beside them, because a machine may be faster in one minute th
 
 import json
 import os
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -94,6 +94,50 @@ class Quietness:
     arithmetic_spread: float
     step_spread: float
     bandwidth_states: float
+
+
+def assumed(model, dtype, points, bandwidth, flop_rate):
+    """Return a run that nobody measured: every step takes its bound at these ceilings.
+
+    Parameters
+    ----------
+    model : Model
+        Llama-style.
+    dtype : {"fp32", "bf16"}
+    points : sequence of (int, int)
+        Batch size and context of each, at least 1.
+    bandwidth, flop_rate : float
+        B/s and FLOP/s.
+
+    Returns
+    -------
+    Run
+        Named "assumed", of state "noisy", so that it is never published as a record.
+
+    Raises
+    ------
+    ValueError
+        If an argument breaks its rule.
+    """
+    arguments.record("model", model, Model)
+    arguments.choice("dtype", dtype, ("fp32", "bf16"))
+    bandwidth = arguments.number("bandwidth", bandwidth, above=0)
+    flop_rate = arguments.number("flop_rate", flop_rate, above=0)
+    points = arguments.array("points", points, least=1, whole=True)
+    if points.ndim != 2 or points.shape[1] != 2:
+        raise ValueError(f"points must be pairs of batch size and context, got shape {points.shape}")
+    times = roofline.overlapped_time(*_parts(model, dtype, points.T, bandwidth, flop_rate))
+    ceilings = dict.fromkeys(BANDWIDTHS, bandwidth) | {"matrix_multiply": flop_rate}
+    shape = {name: value for name, value in asdict(model).items() if name not in ("window", "biases")}
+    content = dict.fromkeys(FIELDS, "") | {
+        "schema": SCHEMA, "complete": False, "machine": {"name": "an assumed machine", "cores": 0},
+        "settings": {"device": "cpu", "dtype": dtype, "linear": "packed", "threads": 0, "model": shape}, "left_out": [],
+        "points": [
+            {"batch_size": int(size), "context": int(one), "visits": [{"round": 0, "time": [float(time)]} | ceilings]}
+            for (size, one), time in zip(points, times, strict=True)
+        ],
+    }  # fmt: skip
+    return summed_up("assumed", content)
 
 
 def write(path, content):
@@ -232,10 +276,32 @@ def _quantiles(columns, shares):
     return np.array([np.quantile(column, shares) for column in columns]).T
 
 
+def precision_of(run):
+    """Return the number formats of a run: its one dtype for everything.
+
+    Parameters
+    ----------
+    run : Run
+
+    Returns
+    -------
+    Precision
+
+    Raises
+    ------
+    ValueError
+        If `run` is no `Run`.
+    """
+    return _precision(arguments.record("run", run, Run).dtype)
+
+
+def _precision(dtype):
+    return Precision(weights=dtype, kv=dtype, arithmetic=dtype)
+
+
 def _parts(shape, dtype, points, bandwidth, flop_rate):
     """Return the seconds of a step's four parts at given ceilings."""
-    batch_size, context = points
-    precision = Precision(weights=dtype, kv=dtype, arithmetic=dtype)
+    (batch_size, context), precision = points, _precision(dtype)
     return (
         footprint.streamed_weight_bytes(shape, batch_size, precision) / bandwidth,
         batch_size * footprint.kv_bytes(shape, context, precision) / bandwidth,

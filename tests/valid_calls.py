@@ -167,10 +167,12 @@ CALLS = {
     "records": {
         "Run": Without("a result: summed_up makes it from a record that it has checked"),
         "Quietness": Without("a result: quietness makes it"),
+        "assumed": call(model=TINY, dtype="fp32", points=((1, 16), (4, 64)), bandwidth=4e10, flop_rate=1e11),
         "write": call(path=RECORD_PATH, content=RECORD),
         "content_of": call(path=RECORD_PATH),
         "run": call(path=RECORD_PATH),
         "summed_up": call(name=Text("run"), content=RECORD),
+        "precision_of": call(run=RUN),
         "parts_of": call(run=RUN, end="fast"),
         "bound_of": call(run=RUN, end="slow"),
         "bound_at": call(run=RUN, batch_size=8, context=128),
