@@ -3,6 +3,7 @@
 import math
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 from numpy.testing import assert_allclose
@@ -97,9 +98,48 @@ def test_attention_to_one_token_is_its_value():
     assert_allclose(forward(tiny, cache(tiny, 1, 1), token)[0], by_hand, atol=1e-13)
 
 
+def by_the_paper(shape, weights, tokens, base=500_000.0):
+    """Llama written out head by head in numpy: rotations as complex numbers, one query at a time."""
+    arrays = {name: values.numpy() for name, values in weights.items()}
+    states, size, group = arrays["embedding"][tokens], shape.head_dim, shape.query_heads // shape.kv_heads
+    half = size // 2
+    turns = np.exp(1j * np.outer(np.arange(len(tokens)), base ** (-np.arange(half) / half)))
+
+    def norm(rows, scale):
+        return rows / np.sqrt((rows**2).mean(-1, keepdims=True) + 1e-5) * scale
+
+    def turned(rows):
+        spun = (rows[:, :half] + 1j * rows[:, half:]) * turns
+        return np.concatenate([spun.real, spun.imag], axis=1)
+
+    for layer in range(shape.layers):
+        projected = norm(states, arrays[f"{layer}.attention_norm"]) @ arrays[f"{layer}.qkv"].T
+        heads = np.split(projected, shape.query_heads + 2 * shape.kv_heads, axis=1)
+        mixed = []
+        for query in range(shape.query_heads):
+            key, value = (heads[shape.query_heads + at * shape.kv_heads + query // group] for at in (0, 1))
+            scores = turned(heads[query]) @ turned(key).T / np.sqrt(size)
+            shares = np.tril(np.exp(scores))
+            mixed.append(shares / shares.sum(1, keepdims=True) @ value)
+        states = states + np.concatenate(mixed, axis=1) @ arrays[f"{layer}.output"].T
+        gate, up = np.split(norm(states, arrays[f"{layer}.mlp_norm"]) @ arrays[f"{layer}.gate_up"].T, 2, axis=1)
+        states = states + (gate / (1 + np.exp(-gate)) * up) @ arrays[f"{layer}.down"].T
+    return norm(states, arrays["norm"]) @ arrays["head"].T
+
+
+def test_it_is_the_llama_of_the_paper():
+    """touvron2023llama: pre-norm, SwiGLU, rotary positions; grouped queries as in ainslie2023gqa."""
+    weights, tokens = decode.random_weights(GROUPED, dtype="fp64", seed=5), tokens_of((1, 20)) % 192
+    tiny = decoder(GROUPED, weights, dtype="fp64")
+    computed = forward(tiny, cache(tiny, 1, 20), tokens, every=True)[0]
+    assert_allclose(computed, by_the_paper(GROUPED, weights, tokens[0].numpy()), atol=1e-12)
+
+
 def hugging_face(shape, weights, rope_base):
     """The same model in transformers, with the same weights under its names."""
-    transformers = pytest.importorskip("transformers", reason="the reference needs transformers: pip install transformers==5.24.0")
+    transformers = pytest.importorskip(
+        "transformers", reason="the reference needs transformers: pip install transformers==5.24.0"
+    )
     config = transformers.LlamaConfig(
         vocab_size=shape.vocab_size, hidden_size=shape.hidden_size, intermediate_size=shape.ffn_size,
         num_hidden_layers=shape.layers, num_attention_heads=shape.query_heads, num_key_value_heads=shape.kv_heads,

@@ -277,3 +277,24 @@ def test_a_real_and_tiny_measurement_runs_from_end_to_end(tmp_path, monkeypatch,
     assert {*visit} == {"round", "time", *records.CEILINGS}
     assert run.content["command"].startswith("python -m lib.measurement --model Llama-3-8B --divisor 16")
     assert [*records.own(tmp_path)] == ["local"]
+
+
+def test_the_ceilings_count_what_they_move_and_the_step_attends_to_its_context(monkeypatch):
+    """16 MiB read, twice that copied, a matrix of 64 MiB, and 2 x 64 x 2,048^2 FLOP in a product of 64 rows."""
+    settings = {"dtype": "fp32", "device": "cpu", "linear": "auto", "threads": 1, "working_set": 16 * 2**20}
+    tiny = stand_in(model("Llama-3-8B"), 64)
+    made = bench.Bench(tiny, settings, [(2, 8), (1, 16)], product_flop=2 * 64 * 2048**2)
+    assert made.amounts == {
+        "read": 2.0**24, "copy": 2.0**25, "matrix_vector": 4.0 * 8192 * 2048, "matrix_multiply": 2.0 * 64 * 2048**2,
+    }  # fmt: skip
+    forward, held = bench.decode.forward, []
+
+    def watched(decoder, cache, tokens):
+        held.append((tokens.shape, [*cache.filled]))
+        return forward(decoder, cache, tokens)
+
+    monkeypatch.setattr(bench.decode, "forward", watched)
+    step = made.step(2, 8)
+    step()
+    step()
+    assert held == [((2, 1), [7, 7])] * 2
