@@ -3,6 +3,7 @@
 import html
 import json
 import re
+from ast import literal_eval
 from pathlib import Path
 
 import nbformat
@@ -177,4 +178,4 @@ def _heading(directive, title):
 
 
 def _value(key, glued):
-    return glued[key]["data"]["text/plain"] if key in glued else key
+    return literal_eval(glued[key]["data"]["text/plain"]) if key in glued else key

@@ -20,6 +20,7 @@ from lib.footprint import BF16
 from lib.hardware import hardware
 from lib.model import model
 from lib.roofline import decode_step
+from tests import valid_queueing_calls
 
 
 class Text(str):
@@ -108,10 +109,15 @@ CALLS = {
         "overlapped_time": call(
             weight_time=5e-3, cache_time=1e-3, linear_time=2e-3, attention_time=1e-4, overlap="none"
         ),
+        "flop_rate": call(step=STEP),
         "intensity": call(step=STEP),
         "idle_share": call(step=STEP),
         "regime": call(step=STEP),
         "ridge_batch": call(hardware=H100, model=MIXTRAL, precision=BF16),
+    },
+    **{
+        module: {name: Without(given) if isinstance(given, str) else given for name, given in table.items()}
+        for module, table in valid_queueing_calls.CALLS.items()
     },
     "memory": {
         "cache_capacity": call(hardware=H100, model=LLAMA, precision=BF16, usable_share=0.9),
@@ -125,6 +131,7 @@ _FREE = "the part takes no time"
 # argument: {kind of value: why it is a good one}; for one function only, "function.argument".
 # A stricter function may refuse it all the same, by name.
 ALLOWED = {
+    **valid_queueing_calls.ALLOWED,
     "value": {"negative": "a difference may be", "zero": "so may a difference"},
     "Fact.value": {},
     "context": {"zero": "nothing is cached yet"},
