@@ -26,6 +26,7 @@ from lib.footprint import BF16
 from lib.hardware import hardware
 from lib.model import model
 from lib.roofline import decode_step
+from tests import valid_queueing_calls
 from tests.test_records import recorded
 
 
@@ -216,6 +217,9 @@ CALLS = {
         "forward": call(
             decoder=TINY_DECODER, cache=TINY_CACHE, tokens=torch.tensor([[1], [2]]), first_slot=0, every=True
         ),
+    **{
+        module: {name: Without(given) if isinstance(given, str) else given for name, given in table.items()}
+        for module, table in valid_queueing_calls.CALLS.items()
     },
     "memory": {
         "cache_capacity": call(hardware=H100, model=LLAMA, precision=BF16, usable_share=0.9),
@@ -229,6 +233,7 @@ _FREE = "the part takes no time"
 # argument: {kind of value: why it is a good one}; for one function only, "function.argument".
 # A stricter function may refuse it all the same, by name.
 ALLOWED = {
+    **valid_queueing_calls.ALLOWED,
     "value": {"negative": "a difference may be", "zero": "so may a difference"},
     "Fact.value": {},
     "context": {"zero": "nothing is cached yet"},
