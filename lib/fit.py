@@ -206,7 +206,8 @@ def nearest(law, inputs, time, start, *, names, inverted=(), coverage=0.95):
     -----
     Minimises the squares of ``law / time - 1``. The covariance is that of the law made
     straight at the optimum, with Student's t for the intervals; where a coefficient
-    rests on 0 its interval is cut there and errs on the wide side.
+    rests on 0 its interval is cut there and errs on the wide side; where it does not
+    move the law at all any more, the interval has no upper end.
     """
     arguments.record("law", law, Callable)
     arguments.number("coverage", coverage, above=0, most=1 - 1e-9)
@@ -223,14 +224,18 @@ def nearest(law, inputs, time, start, *, names, inverted=(), coverage=0.95):
         lambda scaled: law(scaled * start, *inputs) / time - 1, np.ones(start.size),
         bounds=(0, np.inf), method="dogbox", jac="3-point", xtol=1e-12, ftol=1e-14, gtol=1e-14, max_nfev=1000,
     )  # fmt: skip
-    _, singular, rotation = np.linalg.svd(found.jac, full_matrices=False)
+    seen = np.linalg.norm(found.jac, axis=0) > 1e-10 * np.linalg.norm(found.jac)
+    _, singular, rotation = np.linalg.svd(found.jac[:, seen], full_matrices=False)
     rank = int(np.sum(singular > 1e-8 * singular[0]))
-    if rank < start.size:
+    if rank < seen.sum():
         raise ValueError(f"points must tell {', '.join(names)} apart, got {rank} of {start.size} directions")
     spread = float(np.sqrt(2 * found.cost / degrees))
-    covariance = (rotation.T * (spread / singular) ** 2) @ rotation * np.outer(start, start)
+    covariance = np.zeros((start.size, start.size))
+    covariance[np.ix_(seen, seen)] = (rotation.T * (spread / singular) ** 2) @ rotation
+    covariance *= np.outer(start, start)
     coefficients = found.x * start
     half = stats.t.ppf((1 + coverage) / 2, degrees) * np.sqrt(np.diag(covariance))
+    half[~seen] = np.inf
     ends = coefficients, np.maximum(coefficients - half, 0), coefficients + half
     flipped = np.isin(names, inverted)
     value, lower, upper = (np.where(flipped, _inverse(end), end) for end in ends)
@@ -242,6 +247,7 @@ def nearest(law, inputs, time, start, *, names, inverted=(), coverage=0.95):
 
 
 def _inverse(coefficients):
+    """One over each coefficient: infinity for 0, and 0 for infinity."""
     return np.divide(1.0, coefficients, out=np.full(coefficients.shape, np.inf), where=coefficients > 0)
 
 

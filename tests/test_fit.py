@@ -88,6 +88,17 @@ def test_a_coefficient_that_wants_to_be_negative_rests_on_zero():
     assert found.upper[1] > 0
 
 
+def test_a_part_that_the_points_do_not_show_has_no_interval():
+    """Where arithmetic is all, the weights vanish under the maximum: their efficiency may be anything."""
+    found = fit.smooth_max(1e-6 * WEIGHTS, ARITHMETIC, CACHE, 1e-3 + ARITHMETIC / 0.5 + CACHE / 0.4)
+    _, lower, upper = fit.parameters(found)["weights"]
+    assert lower == 0
+    assert upper == np.inf
+    assert_allclose(found.values[[0, 2, 3]], [1e-3, 0.5, 0.4], rtol=1e-4)
+    low, high = fit.prediction_interval(found, (1e-6 * WEIGHTS, ARITHMETIC, CACHE))
+    assert np.isfinite(high - low).all()
+
+
 @pytest.mark.parametrize("law", ["affine", "smooth_max"])
 def test_intervals_hold_the_truth_as_often_as_they_say(law, coverage=0.8):
     """150 repetitions with relative scatter of 4 %: a binomial at 0.8 has a standard deviation of 0.033."""
