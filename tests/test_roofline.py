@@ -63,7 +63,10 @@ def test_eight_bit_weights_halve_the_ridge_batch_while_arithmetic_stays_16_bit()
 
 
 def test_the_ideal_decode_step_of_a_13b_model_on_an_a100_is_16_ms():
-    """chen2022arithmetic: 12.6e9 parameters without tables, 16.8 ms at 1.5e12 B/s, so 16.2 ms at 1.555e12; ours adds the head."""
+    """chen2022arithmetic: 12.6e9 parameters without tables, 16.8 ms at 1.5e12 B/s, so 16.2 ms at 1.555e12.
+
+    Ours adds the output head.
+    """
     time = roofline.decode_step(hardware("A100 SXM 40GB"), LLAMA_13B, 1, 0).time
     assert_allclose(time, 16.2e-3, rtol=0.03)
 
@@ -174,7 +177,7 @@ def test_a_group_of_eight_is_eight_times_as_fast_and_has_the_same_ridge():
 
 
 def test_an_undocumented_arithmetic_is_refused():
-    with pytest.raises(ValueError, match="dtype must be one of .* for A100 SXM 80GB, got 'fp8'"):
+    with pytest.raises(ValueError, match=r"dtype must be one of .* for A100 SXM 80GB, got 'fp8'"):
         roofline.decode_step(A100, LLAMA_8B, 1, 1, precision=Precision(arithmetic="fp8"))
 
 
