@@ -17,16 +17,18 @@ from pathlib import Path
 
 import numpy as np
 
-from lib import arguments
+from lib import arguments, layer_shape
 from lib import layer_time as layers
+from lib.hardware import catalogue as hardware_catalogue
 from lib.hardware import hardware
 from lib.layer_fit import NAMES, carried_over
 from lib.layer_time import Coefficients
-from lib.model import model
+from lib.model import catalogue as model_catalogue
+from lib.model import model as model_named
 
 INPUTS = ("accelerator", "model", "tensor_parallel", "batch_size", "context")
 OUTPUTS = ("bound", "calibrated", "low", "high", "output_head", "all_reduce", "regime", "calibrated_on")
-TEXTS = ("accelerator", "model", "attention", "group", "regime", "left_out")
+TEXTS = ("accelerator", "model", "attention", "group", "regime", "left_out", "engine", "precision")
 OTHERS = "other accelerators"
 
 
@@ -45,7 +47,7 @@ class Prediction:
         To be added for a whole step: the head; two all-reduces a layer, timed alone (NaN if
         not known for this accelerator). Host work and sampling are not modelled.
     regime : ndarray of str
-        One of `layer_time.REGIMES`.
+        One of `layer_shape.REGIMES`.
     calibrated_on : str
         The accelerator, or `OTHERS` if nobody measured this one.
     """
@@ -91,8 +93,9 @@ def _coefficients(accelerator, rows):
         else:
             plain[row["coefficient"]] = value
     missing = [name for name in NAMES if name not in plain]
-    if missing or len(caches) != len(layers.KINDS) * len(layers.CACHE_BYTES) * len(layers.CONTEXTS):
-        raise ValueError(f"calibrations.csv must hold every coefficient of {accelerator}, lacks {missing or 'cache_time'}")
+    if missing or len(caches) != len(layer_shape.KINDS) * len(layers.CACHE_BYTES) * len(layers.CONTEXTS):
+        lacking = ", ".join(missing) or "cache_time"
+        raise ValueError(f"calibrations.csv must hold every coefficient of {accelerator}, got none for {lacking}")
     return Coefficients(**plain, cache_time=caches, all_reduce_latency=latencies)
 
 
@@ -152,7 +155,7 @@ def coefficients(accelerator):
     ValueError
         If the catalogue does not know it.
     """
-    machine = hardware(accelerator)
+    machine = hardware(arguments.choice("accelerator", accelerator, hardware_catalogue()))
     if accelerator in catalogue():
         return catalogue()[accelerator], accelerator
     return carried_over(catalogue(), machine), OTHERS
@@ -166,7 +169,7 @@ def error_range(calibrated_on, regime):
     calibrated_on : str
         An accelerator of `catalogue`, or `OTHERS`.
     regime : str
-        One of `layer_time.REGIMES`.
+        One of `layer_shape.REGIMES`.
 
     Returns
     -------
@@ -184,7 +187,7 @@ def error_range(calibrated_on, regime):
     """
     arguments.choice("calibrated_on", calibrated_on, (*catalogue(), OTHERS))
     known = errors()
-    rows = (known["regime"] == arguments.choice("regime", regime, layers.REGIMES)) & (known["group"] == "all")
+    rows = (known["regime"] == arguments.choice("regime", regime, layer_shape.REGIMES)) & (known["group"] == "all")
     if calibrated_on == OTHERS:
         rows &= known["left_out"] == "accelerator"
     else:
@@ -194,12 +197,12 @@ def error_range(calibrated_on, regime):
     return float(known["low"][rows].min()), float(known["high"][rows].max())
 
 
-def predict(accelerator, name, batch_size, context, *, tensor_parallel=1):
+def predict(accelerator, model, batch_size, context, *, tensor_parallel=1):
     """Return the prediction for decode steps of one deployment, weights and cache in 16 bit.
 
     Parameters
     ----------
-    accelerator, name : str
+    accelerator, model : str
         Of the catalogues.
     batch_size, context : array_like
         They broadcast together.
@@ -216,25 +219,30 @@ def predict(accelerator, name, batch_size, context, *, tensor_parallel=1):
 
     Notes
     -----
-    Whether the batch fits in memory is another question: `memory.largest_batch`.
+    No prediction falls below the bound. Whether the batch fits in memory is another
+    question: `memory.largest_batch`.
     """
-    machine, one = hardware(accelerator), model(name)
+    machine = hardware(arguments.choice("accelerator", accelerator, hardware_catalogue()))
+    one = model_named(arguments.choice("model", model, model_catalogue()))
     fitted, calibrated_on = coefficients(accelerator)
     batch_size, context = arguments.together(
         batch_size=arguments.array("batch_size", batch_size, least=1, whole=True),
         context=arguments.array("context", context, least=0),
     )
-    step = layers.bound(machine, one, batch_size, context, tensor_parallel=tensor_parallel)
+    step = layer_shape.bound(machine, one, batch_size, context, tensor_parallel=tensor_parallel)
     linear = layers.linear_time(fitted, machine, one, batch_size, tensor_parallel=tensor_parallel)
     attention = layers.attention_time(fitted, one, batch_size, context, tensor_parallel=tensor_parallel)
-    calibrated = one.layers * (linear + attention)
-    regime = layers.regime(step)
+    calibrated = np.maximum(one.layers * (linear + attention), step.time)
+    regime = layer_shape.regime(step)
     ranges = {load: error_range(calibrated_on, load) for load in {*np.ravel(regime).tolist()}}
     low, high = (np.vectorize(lambda load, end=end: ranges[load][end])(regime) for end in (0, 1))
-    message = batch_size * one.hidden_size * layers.SIXTEEN_BIT
-    reduced = layers.all_reduce_time(fitted, machine, message, tensor_parallel)
+    message = batch_size * one.hidden_size * layer_shape.SIXTEEN_BIT
+    timed = tensor_parallel in (1, *layers.WORKERS)
+    reduced = (
+        layers.all_reduce_time(fitted, machine, message, tensor_parallel) if timed else np.full_like(message, np.nan)
+    )
     return Prediction(
-        bound=step.time, calibrated=calibrated, low=calibrated * low, high=calibrated * high,
+        bound=step.time, calibrated=calibrated, low=np.maximum(calibrated * low, step.time), high=calibrated * high,
         output_head=layers.head_time(fitted, machine, one, batch_size, tensor_parallel=tensor_parallel),
         all_reduce=2 * one.layers * reduced, regime=regime, calibrated_on=calibrated_on,
     )  # fmt: skip
@@ -261,7 +269,8 @@ def predictions_for(file):
         reader = csv.DictReader(opened)
         missing = [name for name in INPUTS if name not in (reader.fieldnames or ())]
         if missing:
-            raise ValueError(f"{file.name} line 1: columns must include {', '.join(INPUTS)}; missing {', '.join(missing)}")
+            needed = ", ".join(INPUTS)
+            raise ValueError(f"{file.name} line 1: columns must include {needed}, got none for {', '.join(missing)}")
         rows = []
         for row in reader:
             try:
@@ -282,9 +291,9 @@ def _prediction_of(row):
             raise ValueError(f"{name} must be a number, got {row[name]!r}") from None
     made = predict(row["accelerator"], row["model"], numbers["batch_size"], numbers["context"],
                    tensor_parallel=numbers["tensor_parallel"])  # fmt: skip
-    shown = {name: getattr(made, name) for name in OUTPUTS}
-    times = {name: "" if np.isnan(value) else f"{float(value):.6g}" for name, value in shown.items() if name in OUTPUTS[:6]}
-    return times | {"regime": str(made.regime), "calibrated_on": made.calibrated_on}
+    times = {name: float(getattr(made, name)) for name in OUTPUTS if name not in ("regime", "calibrated_on")}
+    shown = {name: "" if np.isnan(time) else f"{time:.6g}" for name, time in times.items()}
+    return shown | {"regime": str(made.regime), "calibrated_on": made.calibrated_on}
 
 
 HELP = """\

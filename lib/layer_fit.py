@@ -1,8 +1,7 @@
-"""Fit the law of `lib.layer_time` to measured steps, and say how far it errs on models it has not seen.
+"""Fit the law of `lib.layer_time` to measured steps.
 
 Points are columns as in `lib.measured`: accelerator, model, tensor_parallel, attention,
-batch_size, context, linear_time and attention_time. Nothing here looks at a left-out point:
-not for a coefficient, not for the choice between candidates.
+batch_size, context, linear_time and attention_time. `lib.left_out` says how far the fit errs.
 """
 
 from collections.abc import Mapping
@@ -11,10 +10,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy import optimize
 
-from lib import arguments
+from lib import arguments, layer_shape
 from lib import layer_time as layers
 from lib.hardware import Hardware, hardware
-from lib.layer_time import CACHE_BYTES, CONTEXTS, KINDS, Coefficients
+from lib.layer_shape import KINDS
+from lib.layer_time import CACHE_BYTES, CONTEXTS, Coefficients
 from lib.model import model
 
 START = (20e-6, 4e-9, 0.9, 0.7, 0.6, 2.0, 0.1)
@@ -92,18 +92,6 @@ def checked(points, columns):
     return points
 
 
-def shape_of(name):
-    """Return what two models share if their layers are the same, such as Llama-2-70B and Llama-3-70B.
-
-    Raises
-    ------
-    ValueError
-        If the catalogue does not know the model.
-    """
-    one = model(name)
-    return one.hidden_size, one.query_heads, one.kv_heads, one.head_dim, one.ffn_size, one.ffn_matrices
-
-
 def fitted(points, candidate):
     """Return the coefficients that fit the steps of one accelerator best.
 
@@ -146,15 +134,17 @@ def _coefficients(linear, table, **links):
 
 def _linear(points, machine, candidate):
     rows = {}
-    for name, parallel, batch, time in zip(*(points[c] for c in ("model", "tensor_parallel", "batch_size", "linear_time")), strict=True):
+    for name, parallel, batch, time in zip(
+        *(points[c] for c in ("model", "tensor_parallel", "batch_size", "linear_time")), strict=True
+    ):
         rows[str(name), int(parallel), float(batch)] = time / model(str(name)).layers
     sizes, works, widths, activations, batches = [], [], [], [], []
     for name, parallel, batch in rows:
-        moved, work = layers.matrices(model(name), parallel, np.array([batch]))
+        moved, work = layer_shape.matrices(model(name), parallel, np.array([batch]))
         sizes.append(moved[:, 0])
         works.append(work[:, 0])
         widths.append(model(name).hidden_size)
-        activations.append(batch * layers.activation_bytes(model(name), parallel))
+        activations.append(batch * layer_shape.activation_bytes(model(name), parallel))
         batches.append(batch)
     sizes, works, widths, activations = map(np.array, (sizes, works, widths, activations))
     target = np.log([*rows.values()])
@@ -182,8 +172,8 @@ def _cache_table(points, by_context):
         *(points[c] for c in ("model", "tensor_parallel", "batch_size", "context", "attention_time")), strict=True
     ):
         one = model(str(name))
-        knot, more = layers.knots(layers.cache_read(one, batch, context, int(parallel)), context)
-        grouped.append(float(layers.kind(one) == "grouped"))
+        knot, more = layers.knots(layer_shape.cache_read(one, batch, context, int(parallel)), context)
+        grouped.append(float(layer_shape.kind(one) == "grouped"))
         weights.append(knot)
         beyond.append(more)
         target.append(np.log(time / one.layers))
@@ -284,94 +274,14 @@ def layers_time(coefficients, points):
     out = np.empty(len(points["model"]))
     pairs = {*zip(*(points[name].tolist() for name in ("accelerator", "model", "tensor_parallel")), strict=True)}
     for accelerator, name, parallel in sorted(pairs):
-        here = (points["accelerator"] == accelerator) & (points["model"] == name) & (points["tensor_parallel"] == parallel)
+        here = (
+            (points["accelerator"] == accelerator) & (points["model"] == name) & (points["tensor_parallel"] == parallel)
+        )
         one, batch = model(name), points["batch_size"][here]
         linear = layers.linear_time(coefficients, hardware(accelerator), one, batch, tensor_parallel=parallel)
         attention = layers.attention_time(coefficients, one, batch, points["context"][here], tensor_parallel=parallel)
         out[here] = one.layers * (linear + attention)
     return out
-
-
-def without(points, out):
-    """Return the rows of `points` that know nothing of the rows `out`.
-
-    Parameters
-    ----------
-    points : dict of ndarray
-        Of one accelerator.
-    out : ndarray of bool
-        Rows to leave out.
-
-    Returns
-    -------
-    ndarray of bool
-        True where the model is none that is left out, and the attention was not timed for
-        one that is: two models with as many heads per device share that measurement.
-    """
-    out = np.asarray(out)
-    if out.dtype != bool or out.shape != checked(points, COLUMNS)["model"].shape:
-        raise ValueError(f"out must be true or false for each point, got {out!r}")
-    gone = {row for row, left in zip(_attention_keys(points), out, strict=True) if left}
-    return np.array([not left and row not in gone for row, left in zip(_attention_keys(points), out, strict=True)])
-
-
-def _attention_keys(points):
-    for name, parallel, batch, context, kernel in zip(
-        *(points[c].tolist() for c in ("model", "tensor_parallel", "batch_size", "context", "attention")), strict=True
-    ):
-        one = model(name)
-        yield one.query_heads / parallel, one.kv_heads / parallel, batch, context, kernel
-
-
-def left_out_times(points, candidates=(LAW,), *, strict=True):
-    """Return the time of each step as predicted without its model, with the candidate chosen without it too.
-
-    Parameters
-    ----------
-    points : dict of ndarray
-        Of one accelerator, of several models.
-    candidates : sequence of Candidate
-    strict : bool
-        Leave out, too, the attention that another model shares with the left-out one.
-
-    Returns
-    -------
-    tuple of (ndarray, dict)
-        Seconds, shape (n,); for each left-out group of models the name of the candidate.
-
-    Raises
-    ------
-    ValueError
-        If the points hold fewer than two layer shapes.
-
-    Notes
-    -----
-    Models with the same layers go out together. Where more than one candidate is given, an
-    inner round leaves each remaining shape out in turn and takes the smallest median error.
-    """
-    checked(points, COLUMNS)
-    for one in candidates:
-        arguments.record("candidates", one, Candidate)
-    if not len(candidates) or not isinstance(strict, bool):
-        raise ValueError(f"candidates must not be empty and strict true or false, got {candidates!r} and {strict!r}")
-    shapes = np.array([str(shape_of(name)) for name in points["model"].tolist()])
-    groups = [*dict.fromkeys(shapes.tolist())]
-    if len(groups) < 2:
-        raise ValueError(f"points must hold at least two layer shapes, got {len(groups)}")
-    times, names = np.empty(len(shapes)), {}
-    for group in groups:
-        out = shapes == group
-        rest = chosen(points, without(points, out) if strict else ~out)
-        best = candidates[0] if len(candidates) == 1 else min(candidates, key=lambda one: _inner_error(rest, one))
-        times[out] = layers_time(fitted(rest, best), chosen(points, out))
-        names[" and ".join(dict.fromkeys(points["model"][out].tolist()))] = best.name
-    return times, names
-
-
-def _inner_error(points, candidate):
-    times, _ = left_out_times(points, (candidate,))
-    measured = points["linear_time"] + points["attention_time"]
-    return float(np.median(np.abs(times / measured - 1)))
 
 
 def fitted_links(points, link_bandwidth):

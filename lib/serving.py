@@ -12,6 +12,7 @@ from lib import arguments, memory, roofline
 from lib import hardware as machines
 from lib import model as models
 from lib.footprint import Precision
+from lib.layer_fit import checked
 
 TERMS = (
     "host and kernels, a layer", "the same, for each doubling of devices", "weights and their arithmetic",
@@ -23,9 +24,17 @@ CONFIGURATION = ("accelerator", "model", "engine", "precision")
 
 
 def effective_batch(hardware, model, concurrency, context, precision):
-    """Return how many of `concurrency` sequences decode together: no more than fit in memory, at least 1."""
+    """Return how many of `concurrency` sequences decode together: no more than fit in memory, at least 1.
+
+    Raises
+    ------
+    ValueError
+        If an argument breaks its rule.
+    """
+    concurrency = arguments.array("concurrency", concurrency, least=1)
     room = memory.largest_batch(hardware, model, context, precision=precision)
-    return np.minimum(arguments.array("concurrency", concurrency, least=1), np.maximum(room, 1))
+    arguments.together(concurrency=concurrency, context=room)
+    return np.minimum(concurrency, np.maximum(room, 1))
 
 
 def terms(points):
@@ -53,6 +62,7 @@ def terms(points):
     if that is 8 bit or less (fp4 deployments cache in fp8). Attention of a prompt runs in 16 bit.
     """
     columns = ("accelerator", "model", "precision", "tensor_parallel", "concurrency", "input_tokens", "output_tokens")
+    checked(points, columns)
     return np.array([_terms(*row) for row in zip(*(points[name].tolist() for name in columns), strict=True)])
 
 
@@ -104,10 +114,19 @@ def fitted(ideal, time, *, pull=PULLS[1], prefill=True):
     """
     time = arguments.array("time", time, above=0)
     pull = arguments.number("pull", pull, above=0)
-    ideal = arguments.array("ideal", ideal, least=0) * (np.ones(len(TERMS)) if prefill else _WITHOUT_PREFILL)
+    ideal = arguments.array("ideal", ideal, least=0)
+    if ideal.shape != (*time.shape, len(TERMS)):
+        raise ValueError(f"ideal must have a row of {len(TERMS)} for each time, got shape {ideal.shape}")
+    ideal = ideal * (np.ones(len(TERMS)) if _flag(prefill) else _WITHOUT_PREFILL)
     ridge = np.sqrt(pull) * np.diag(1 / np.array(TYPICAL))
     system = np.vstack([ideal / time[:, None], ridge])
     return optimize.nnls(system, np.concatenate([np.ones(len(time)), np.sqrt(pull) * np.ones(len(TERMS))]))[0]
+
+
+def _flag(prefill):
+    if not isinstance(prefill, bool):
+        raise ValueError(f"prefill must be true or false, got {prefill!r}")
+    return prefill
 
 
 _WITHOUT_PREFILL = np.array([0.0 if term.startswith("prefill") else 1.0 for term in TERMS])
@@ -139,8 +158,8 @@ def without_each_shape(points, *, prefill=True):
     parallelism. The pull is chosen among `PULLS` inside each round, by leaving the remaining
     shapes out in turn: the left-out shape has no say in it.
     """
-    ideal, time = terms(points), points["value"]
-    if not prefill:
+    ideal, time = terms(points), checked(points, ("engine", "value"))["value"]
+    if not _flag(prefill):
         ideal = ideal * _WITHOUT_PREFILL
     owner = np.array(["|".join(row) for row in zip(*(points[name].tolist() for name in CONFIGURATION), strict=True)])
     shape = np.array([f"{i:g}/{o:g}" for i, o in zip(points["input_tokens"], points["output_tokens"], strict=True)])

@@ -1,8 +1,9 @@
 """Fit the calibrated step time to the committed measurements, and record how far it errs on what it has not seen.
 
-Reads ``decode_steps.csv`` and ``all_reduce.csv``; writes ``calibrations.csv`` (coefficients),
+Reads ``decode_steps.csv``, ``all_reduce.csv`` and ``end_to_end.csv``; writes ``calibrations.csv`` (coefficients),
 ``left_out.csv`` (every step beside its prediction without its model, and without its
-accelerator) and ``calibration_errors.csv`` (what follows from those, by load regime).
+accelerator), ``calibration_errors.csv`` (what follows from those, by load regime) and
+``serving_left_out.csv`` (time per output token of engines, without its whole shape).
 
 Run it in the project's root; it takes about two minutes:
 
@@ -22,7 +23,8 @@ ROOT = Path(__file__).resolve().parents[1]
 if str(ROOT) not in sys.path:
     sys.path.insert(0, str(ROOT))
 
-from lib import layer_fit, layer_time  # noqa: E402
+from lib import layer_fit, layer_shape, serving  # noqa: E402
+from lib import left_out as left_out_models  # noqa: E402
 from lib.hardware import hardware  # noqa: E402
 from lib.layer_fit import CANDIDATES, LAW, NAMES, chosen  # noqa: E402
 from lib.measured import table  # noqa: E402
@@ -30,6 +32,10 @@ from lib.model import model  # noqa: E402
 
 OUT = ROOT / "lib" / "data"
 KEYS = ("accelerator", "model", "tensor_parallel", "attention", "batch_size", "context")
+SERVING_KEYS = (
+    *("accelerator", "model", "engine", "precision", "tensor_parallel"),
+    *("concurrency", "input_tokens", "output_tokens"),
+)
 RESAMPLES, SEED = 400, 20260101
 DIGITS = 6
 
@@ -54,15 +60,18 @@ def coefficient_rows(known):
     for name, one in known.items():
         fixed = {"accelerator": name}
         for coefficient in NAMES:
-            rows.append(fixed | {"coefficient": coefficient} | blank | {"value": _short(getattr(one, coefficient)), "unit": _unit(coefficient)})
+            value = {"value": _short(getattr(one, coefficient)), "unit": _unit(coefficient)}
+            rows.append(fixed | {"coefficient": coefficient} | blank | value)
         for (kind, size, tokens), time in one.cache_time.items():
             at = {"attention": kind, "cache_bytes": f"{size:g}", "context": f"{tokens:g}"}
             rows.append(fixed | {"coefficient": "cache_time"} | blank | at | {"value": _short(time), "unit": "s"})
         for workers, time in one.all_reduce_latency.items():
             at = {"workers": str(workers)}
-            rows.append(fixed | {"coefficient": "all_reduce_latency"} | blank | at | {"value": _short(time), "unit": "s"})
+            value = {"value": _short(time), "unit": "s"}
+            rows.append(fixed | {"coefficient": "all_reduce_latency"} | blank | at | value)
         if one.link_efficiency:
-            rows.append(fixed | {"coefficient": "link_efficiency"} | blank | {"value": _short(one.link_efficiency), "unit": ""})
+            value = {"value": _short(one.link_efficiency), "unit": ""}
+            rows.append(fixed | {"coefficient": "link_efficiency"} | blank | value)
     return rows
 
 
@@ -80,14 +89,15 @@ def left_out_rows(known):
     rows = []
     for name in known:
         here = chosen(steps, steps["accelerator"] == name)
-        several = len({layer_fit.shape_of(one) for one in here["model"].tolist()}) > 1
-        times = layer_fit.left_out_times(here)[0] if several else _without_each_batch(here)
+        several = len({left_out_models.shape_of(one) for one in here["model"].tolist()}) > 1
+        times = left_out_models.left_out_times(here)[0] if several else _without_each_batch(here)
         others = layer_fit.carried_over({one: fitted for one, fitted in known.items() if one != name}, hardware(name))
         elsewhere, regimes = layer_fit.layers_time(others, here), _regimes(here)
         for index in range(len(times)):
             row = {key: _cell(here[key][index]) for key in KEYS}
             row |= {"regime": regimes[index], "left_out": "model" if several else "batch size"}
-            row |= {"time": _cell(here["time"][index]), "predicted": _short(times[index]), "predicted_elsewhere": _short(elsewhere[index])}
+            row |= {"time": _cell(here["time"][index]), "predicted": _short(times[index])}
+            row |= {"predicted_elsewhere": _short(elsewhere[index])}
             rows.append(row)
     return rows
 
@@ -102,10 +112,10 @@ def _without_each_batch(points):
 
 def _regimes(points):
     steps = [
-        layer_time.regime(layer_time.bound(hardware(where), model(what), batch, context, tensor_parallel=int(parallel)))
-        for where, what, parallel, batch, context in zip(
-            *(points[key].tolist() for key in ("accelerator", "model", "tensor_parallel", "batch_size", "context")), strict=True
+        layer_shape.regime(
+            layer_shape.bound(hardware(where), model(what), batch, context, tensor_parallel=int(parallel))
         )
+        for where, what, parallel, _, batch, context in zip(*(points[key].tolist() for key in KEYS), strict=True)
     ]
     return [str(step) for step in steps]
 
@@ -140,18 +150,23 @@ def error_rows(left_out, *, nested=True):
 def _rivals(name):
     steps = dict(table("decode_steps"))
     here = chosen(steps, steps["accelerator"] == name)
-    rows = [_summary(name, "model, shared attention known", "all", "all", here, layer_fit.left_out_times(here, strict=False)[0])]
+    times = left_out_models.left_out_times(here, strict=False)[0]
+    rows = [_summary(name, "model, shared attention known", "all", "all", here, times)]
     for candidate in CANDIDATES[:-1]:
-        times = layer_fit.left_out_times(here, (candidate,))[0]
+        times = left_out_models.left_out_times(here, (candidate,))[0]
         rows.append(_summary(name, f"model: {candidate.name}", "all", "all", here, times))
-    times = layer_fit.left_out_times(here, CANDIDATES)[0]
+    times = left_out_models.left_out_times(here, CANDIDATES)[0]
     return [*rows, _summary(name, "model: form chosen inside each round", "all", "all", here, times)]
 
 
 def _summaries(name, what, points, times, by_model=False):
-    loads = {"all": np.full(len(times), True)} | {load: points["regime"] == load for load in layer_time.REGIMES}
+    loads = {"all": np.full(len(times), True)} | {load: points["regime"] == load for load in layer_shape.REGIMES}
     loads["tensor parallel"] = points["tensor_parallel"] > 1
-    rows = [_summary(name, what, "all", load, chosen(points, rows), times[rows]) for load, rows in loads.items() if rows.any()]
+    rows = [
+        _summary(name, what, "all", load, chosen(points, keep), times[keep])
+        for load, keep in loads.items()
+        if keep.any()
+    ]
     if by_model and what == "model":
         for one in dict.fromkeys(points["model"].tolist()):
             mine = points["model"] == one
@@ -162,17 +177,36 @@ def _summaries(name, what, points, times, by_model=False):
 def _summary(name, what, group, load, points, times):
     error = times / points["time"] - 1
     low, high = np.quantile(points["time"] / times, [0.05, 0.95])
-    keys = np.array([f"{one} {parallel}" for one, parallel in zip(points["model"], points["tensor_parallel"], strict=True)])
+    keys = np.char.add(points["model"], points["tensor_parallel"].astype(str))
     parts = [np.abs(error[keys == key]) for key in dict.fromkeys(keys.tolist())]
     rng = np.random.default_rng(SEED)
-    drawn = [np.median(np.concatenate([parts[i] for i in rng.integers(len(parts), size=len(parts))])) for _ in range(RESAMPLES)]
+    picks = rng.integers(len(parts), size=(RESAMPLES, len(parts)))
+    drawn = [np.median(np.concatenate([parts[index] for index in pick])) for pick in picks]
     spread = np.quantile(drawn, [0.025, 0.975])
     numbers = {
         "n": len(error), "signed": np.median(error), "absolute": np.median(np.abs(error)),
-        "absolute_low": spread[0], "absolute_high": spread[1], "p90": np.quantile(np.abs(error), 0.9), "low": low, "high": high,
+        "absolute_low": spread[0], "absolute_high": spread[1], "p90": np.quantile(np.abs(error), 0.9),
+        "low": low, "high": high,
     }  # fmt: skip
     shown = {key: str(value) if key == "n" else f"{value:.4g}" for key, value in numbers.items()}
     return {"accelerator": name, "left_out": what, "group": group, "regime": load} | shown
+
+
+def serving_rows():
+    """Return the rows of ``serving_left_out.csv``: time per output token, predicted without its whole shape."""
+    runs = dict(table("end_to_end"))
+    here = chosen(runs, runs["quantity"] == "tpot")
+    times = serving.without_each_shape(here)
+    blind = serving.without_each_shape(here, prefill=False)
+    return [
+        {key: _cell(here[key][index]) for key in SERVING_KEYS}
+        | {
+            "time": _cell(here["value"][index]),
+            "predicted": _short(times[index]),
+            "without_prefill": _short(blind[index]),
+        }
+        for index in range(len(times))
+    ]
 
 
 def text_of(rows):
@@ -189,7 +223,8 @@ def same(text, other, tolerance=2e-3):
     one, two = (list(csv.reader(io.StringIO(each))) for each in (text, other))
     if [len(row) for row in one] != [len(row) for row in two]:
         return False
-    return all(_alike(a, b, tolerance) for row, peer in zip(one, two, strict=True) for a, b in zip(row, peer, strict=True))
+    pairs = zip((cell for row in one for cell in row), (cell for row in two for cell in row), strict=True)
+    return all(_alike(cell, peer, tolerance) for cell, peer in pairs)
 
 
 def _alike(one, two, tolerance):
@@ -208,12 +243,14 @@ def main(words=None):
     left_out = left_out_rows(known)
     texts = {
         "calibrations.csv": text_of(coefficient_rows(known)), "left_out.csv": text_of(left_out),
-        "calibration_errors.csv": text_of(error_rows(left_out)),
+        "calibration_errors.csv": text_of(error_rows(left_out)), "serving_left_out.csv": text_of(serving_rows()),
     }  # fmt: skip
-    differing = [name for name, text in texts.items() if check and not same(text, (OUT / name).read_text(encoding="utf-8"))]
+    differing = []
     for name, text in texts.items():
         if not check:
             (OUT / name).write_text(text, encoding="utf-8", newline="\n")
+        elif not same(text, (OUT / name).read_text(encoding="utf-8")):
+            differing.append(name)
     print("differs: " + ", ".join(differing) if differing else "as committed" if check else "written")
     return 1 if differing else 0
 
