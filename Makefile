@@ -30,15 +30,15 @@ _build/book.stamp: $(VENV)/book.stamp $(PAGES) $(CODE)
 $(VENV)/book.stamp: $(LOCK) scripts/find_python.sh
 	@python=$$(sh scripts/find_python.sh) && { test -x $(BIN)/python || "$$python" -m venv $(VENV); }
 	@echo "Installing what the book needs (some minutes the first time)"
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -r requirements.txt
+	$(BIN)/python -m pip install --disable-pip-version-check -c constraints.txt -r requirements.txt
 	@touch $@
 
 $(VENV)/test.stamp: $(VENV)/book.stamp
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[test]"
+	$(BIN)/python -m pip install --disable-pip-version-check -c constraints.txt -e ".[test]"
 	@touch $@
 
 $(VENV)/lab.stamp: $(VENV)/book.stamp scripts/lab_settings.json
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[lab]"
+	$(BIN)/python -m pip install --disable-pip-version-check -c constraints.txt -e ".[lab]"
 	mkdir -p $(VENV)/share/jupyter/lab/settings
 	cp scripts/lab_settings.json $(VENV)/share/jupyter/lab/settings/overrides.json
 	@touch $@
