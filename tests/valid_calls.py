@@ -54,7 +54,8 @@ H100, LLAMA, MIXTRAL, WINDOWED, LATENT = (
 STEP = decode_step(H100, LLAMA, 8, 2048)
 DATA, ROOT = files("lib") / "data", Path(__file__).resolve().parent.parent
 FITTED, LAYERS = calibration.catalogue()["H100 SXM"], layer_shape.bound(H100, LLAMA, 8, 2048)
-STEPS = layer_fit.chosen(dict(measured.table("decode_steps")), measured.table("decode_steps")["accelerator"] == "RTX 4090")
+STEPS = dict(measured.table("decode_steps"))
+STEPS = layer_fit.chosen(STEPS, STEPS["accelerator"] == "RTX 4090")
 ALL_REDUCES = layer_fit.chosen(dict(measured.table("all_reduce")), np.arange(90) < 45)
 CHAT = layer_fit.chosen(dict(measured.table("end_to_end")), measured.table("end_to_end")["quantity"] == "tpot")
 CHAT = layer_fit.chosen(CHAT, np.arange(len(CHAT["value"])) < 18)
@@ -168,6 +169,13 @@ CALLS = {
         "predictions_for": call(file=ROOT / "tests" / "data" / "configurations.csv"),
         "main": Without("the command line: tested in test_calibration"),
     },
+    "amortisation": {
+        "model_class": call(name="Llama-3-8B"),
+        "kernel_ratios": call(batch_size=32),
+        "engine_ratios": call(batch_size=32),
+        "half_saturation_batch": call(fixed_time=5e-3, time_per_sequence=1e-4),
+        "batches_to_memory": call(hardware=H100, model=LLAMA, context=2048, precision=BF16, most=1024),
+    },
     "serving": {
         "effective_batch": call(hardware=H100, model=LLAMA, concurrency=64, context=2048, precision=BF16),
         "terms": call(points=CHAT),
@@ -186,6 +194,7 @@ _FREE = "the part takes no time"
 # argument: {kind of value: why it is a good one}; for one function only, "function.argument".
 # A stricter function may refuse it all the same, by name.
 ALLOWED = {
+    "fixed_time": {"zero": "nothing is shared"},
     "Coefficients.overhead": {"zero": "nothing is fixed"},
     "Coefficients.overhead_per_width": {"zero": "width costs nothing"},
     "Coefficients.small_matrix_loss": {"zero": "all matrices stream alike"},
