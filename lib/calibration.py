@@ -127,6 +127,18 @@ def left_out():
     return _columns("left_out.csv")
 
 
+@functools.cache
+def serving_left_out():
+    """Return the time per output token of engines beside its prediction without its whole shape.
+
+    Returns
+    -------
+    mapping of str to ndarray
+        The keys of ``end_to_end``; ``time``, ``predicted`` and ``without_prefill``. Seconds.
+    """
+    return _columns("serving_left_out.csv")
+
+
 def _columns(name):
     """Columns of a committed table: text, or floats with NaN where a cell is empty."""
     with (files("lib") / "data" / name).open(encoding="utf-8", newline="") as opened:

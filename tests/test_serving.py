@@ -14,7 +14,7 @@ from lib.model import model
 RUNS = dict(table("end_to_end"))
 TPOT = chosen(RUNS, RUNS["quantity"] == "tpot")
 H200 = chosen(TPOT, (TPOT["accelerator"] == "H200 SXM") & (TPOT["engine"] == "TensorRT-LLM"))
-COMMITTED = calibration._columns("serving_left_out.csv")
+COMMITTED = calibration.serving_left_out()
 
 
 def point(**changes):

@@ -163,6 +163,7 @@ CALLS = {
         "catalogue": call(),
         "errors": call(),
         "left_out": call(),
+        "serving_left_out": call(),
         "coefficients": call(accelerator="H200 SXM"),
         "error_range": call(calibrated_on="H100 SXM", regime="knee"),
         "predict": call(accelerator="H100 SXM", model="Llama-3-8B", batch_size=8, context=2048, tensor_parallel=2),
