@@ -94,7 +94,8 @@ def _ratios(points, same, batch_size, also=()):
     ]
     if not rows:
         raise ValueError(f"batch_size must be one that was measured, got {batch_size:g}")
-    return {name: np.array(column) for name, column in zip((*same, *also, "ratio"), zip(*rows, strict=True), strict=True)}
+    names = (*same, *also, "ratio")
+    return {name: np.array(column) for name, column in zip(names, zip(*rows, strict=True), strict=True)}
 
 
 def half_saturation_batch(fixed_time, time_per_sequence):

@@ -14,6 +14,7 @@ from lib import downloads, figures, theme
 
 LOGGER = logging.getLogger(__name__)
 STATIC = Path(str(files("lib"))) / "static"
+TEMPLATES = STATIC.with_name("templates")
 
 
 @cache
@@ -69,7 +70,10 @@ def _describe_book(app, config):
     config.copyright = f"{book['date'][:4]} {book['authors']}"
     config.html_baseurl = book["site"]
     config.html_last_updated_fmt = None
+    config.html_show_copyright = False
     config.html_static_path.append(str(STATIC))
+    config.templates_path.insert(0, str(TEMPLATES))
+    config.html_theme_options["logo"] = {"text": book["title"].partition(":")[0]}
     if book["repository"]:
         config.html_theme_options["repository_url"] = book["repository"]
         config.html_theme_options["use_repository_button"] = True
@@ -88,8 +92,9 @@ def _write_static_files(app):
 
 def _write_vega(path):
     """Write Vega, Vega-Lite and Vega-Embed as one plain script; their names stay inside a function."""
-    versions = f"vega {vl_convert.get_vega_version()}, vega-lite {theme.VEGALITE_VERSION}, "
-    first = f"// {versions}vega-embed {vl_convert.get_vega_embed_version()}; BSD-3-Clause. {theme.digest(theme.CONFIG)}\n"
+    versions = f"vega {vl_convert.get_vega_version()}, vega-lite {theme.VEGALITE_VERSION}"
+    versions += f", vega-embed {vl_convert.get_vega_embed_version()}"
+    first = f"// {versions}; BSD-3-Clause. {theme.digest(theme.CONFIG)}\n"
     if path.exists() and path.open(encoding="utf-8").readline() == first:
         return
     bundle = vl_convert.javascript_bundle(vl_version=theme.VEGALITE_VERSION)
@@ -99,7 +104,10 @@ def _write_vega(path):
 
 
 def _finish_page(app, pagename, templatename, context, doctree):
-    """Put the notebook links under the title, and leave out what the theme adds in vain."""
+    """Put the notebook links under the title, and give the footer what it says."""
+    context["edition"] = edition(app.srcdir)
     if "body" in context and doctree is not None:
         tools = downloads.links(app, pagename)
-        context["body"] = context["body"].replace("</h1>", f"</h1>{tools}", 1)
+        body = context["body"].replace("</h1>", f"</h1>{tools}", 1)
+        # Sphinx gives a list of sources children that no list may have, and screen readers lose count.
+        context["body"] = body.replace('role="doc-biblioentry"', 'role="listitem"')

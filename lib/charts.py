@@ -8,6 +8,7 @@ from lib import theme
 from lib.units import GB, KILO, TERA
 
 BATCH_AXIS = {"type": "log", "base": 2}
+START = {"batch": 32, "context": 2048}
 
 
 def _x(field, title, **scale):
@@ -36,11 +37,12 @@ def roofline(machines, path, prompts, position, *, description):
     machines : tuple of array_like, each shape (n,)
         Names, bandwidths (B/s) and peaks (FLOP/s) to choose from; the first is shown.
     path, prompts : dict
-        ``batch_size`` or ``tokens`` (array_like) with ``intensity`` (FLOP/B) and ``rate``
-        (FLOP/s) as expressions in ``datum.n``, ``context``, ``bandwidth`` and ``peak``.
+        ``n`` (array_like: batch sizes or tokens); ``intensity`` (FLOP/B) and ``rate`` (FLOP/s) as
+        expressions in ``datum.n``, ``context``, ``bandwidth`` and ``peak``; ``start``, the same
+        two as arrays where the controls stand at first.
     position : dict
-        ``intensity``, ``rate``, ``time`` (s) as expressions in ``batch`` and ``context``,
-        where decode stands now.
+        Where decode stands now: ``intensity``, ``rate`` and ``time`` (s) as expressions in
+        ``batch`` and ``context``, and ``start``. `START` holds the controls' first values.
     description : str
 
     Returns
@@ -49,25 +51,27 @@ def roofline(machines, path, prompts, position, *, description):
     """
     x = _x("intensity", "arithmetic intensity (FLOP/B)", type="log", domain=[0.5, 4096])
     y = _y("rate", "bound on arithmetic (TFLOP/s)", type="log", domain=[0.5, 4000])
+    grid = np.geomspace(0.5, 4096, 80)
+    first_roof = np.minimum(machines[2][0], grid * machines[1][0]) / TERA
     roof = (
-        alt.Chart(theme.rows(intensity=np.geomspace(0.5, 4096, 80)))
+        alt.Chart(theme.rows(intensity=grid, rate=first_roof))
         .transform_calculate(rate=f"min(peak,datum.intensity*bandwidth)/{TERA}")
         .mark_line(color=theme.light("muted"), strokeDash=theme.DASHES["muted"], clip=True)
         .encode(x, y)
     )
-    decode = _on_roof(path, "batch_size").mark_line(color=theme.light("weights"), clip=True).encode(x, y, order="n:Q")
+    decode = _on_roof(path).mark_line(color=theme.light("weights"), clip=True).encode(x, y, order="n:Q")
     prefill = (
-        _on_roof(prompts, "tokens")
+        _on_roof(prompts)
         .mark_point(color=theme.light("arithmetic"), shape="diamond", filled=True, size=90, clip=True)
         .encode(x, y, tooltip=[alt.Tooltip("n:Q", title="prefill of a prompt (tokens)")])
     )
-    here = alt.Chart(theme.rows(n=[0])).transform_calculate(
-        intensity=str(position["intensity"]),
-        rate=f"{position['rate']}/{TERA}",
-        share=f"{position['rate']}/peak",
+    here = _on_roof(position).transform_calculate(
+        step=f"{KILO}*{position['time']}",
+        share=f"100*{TERA}*datum.rate/peak",
         text=(
-            f"'batch '+batch+': '+format({position['intensity']},',.3~r')+' FLOP/B, '"
-            f"+format(100*{position['rate']}/peak,'.2~r')+' % of peak, step '+format(1000*{position['time']},',.3~r')+' ms'"
+            "['batch '+batch+', context '+format(context,','), "
+            "format(datum.intensity,',.3~r')+' FLOP/B, '+format(datum.share,'.2~r')+' % of peak', "
+            "'step '+format(datum.step,',.3~r')+' ms']"
         ),
     )
     dot = here.mark_point(color=theme.light("weights"), filled=True, size=170).encode(x, y)
@@ -78,10 +82,10 @@ def roofline(machines, path, prompts, position, *, description):
     return theme.finished(chart, description, height=380)
 
 
-def _on_roof(rows, unit):
-    return alt.Chart(theme.rows(n=np.asarray(rows[unit], float))).transform_calculate(
-        intensity=str(rows["intensity"]), rate=f"{rows['rate']}/{TERA}"
-    )
+def _on_roof(rows):
+    intensity, rate = rows["start"]
+    data = theme.rows(n=rows["n"], intensity=intensity, rate=np.asarray(rate) / TERA)
+    return alt.Chart(data).transform_calculate(intensity=str(rows["intensity"]), rate=f"{rows['rate']}/{TERA}")
 
 
 def _roofline_params(names, bandwidths, peaks):
@@ -89,12 +93,12 @@ def _roofline_params(names, bandwidths, peaks):
         pairs = dict(zip(names, map(float, values), strict=True))
         return f"({pairs!r})[accelerator]"
 
+    batch = alt.binding_range(min=1, max=512, step=1, name="batch size (sequences) ")
+    context = alt.binding_range(min=0, max=32768, step=512, name="context (tokens) ")
     return (
         alt.param(name="accelerator", value=names[0], bind=alt.binding_select(options=[*names], name="accelerator ")),
-        alt.param(name="batch", value=32, bind=alt.binding_range(min=1, max=512, step=1, name="batch size (sequences) ")),
-        alt.param(
-            name="context", value=2048, bind=alt.binding_range(min=0, max=32768, step=512, name="context (tokens) ")
-        ),
+        alt.param(name="batch", value=START["batch"], bind=batch),
+        alt.param(name="context", value=START["context"], bind=context),
         alt.param(name="bandwidth", expr=chosen(bandwidths)),
         alt.param(name="peak", expr=chosen(peaks)),
     )
@@ -276,7 +280,7 @@ def ratio_dots(names, ratios, kinds, *, x_title, description):
     Parameters
     ----------
     names, ratios, kinds : array_like, each shape (n,)
-        Text; measured time over the bound; what was measured, shown by shape.
+        Text, broken at its comma; measured time over the bound; what was measured, shown by shape.
     x_title : str
     description : str
 
@@ -291,7 +295,7 @@ def ratio_dots(names, ratios, kinds, *, x_title, description):
     points = alt.Chart(theme.rows(name=[*names], ratio=ratios, kind=kinds)).mark_point(
         filled=True, color=theme.light("measured"), size=75
     ).encode(
-        x, _names(order=order),
+        x, _names(order=order).axis(labelExpr="split(datum.label, ', ')", labelLineHeight=12),
         shape=alt.Shape("kind:N", legend=alt.Legend(title=None)).scale(
             domain=domain, range=["circle", "square", "triangle-up", "diamond"][: len(domain)]
         ),
@@ -299,7 +303,7 @@ def ratio_dots(names, ratios, kinds, *, x_title, description):
     bound = alt.Chart(theme.rows(ratio=[1.0])).mark_rule(
         color=theme.light("weights"), strokeWidth=2.5
     ).encode(x)  # fmt: skip
-    return theme.finished(bound + points, description, height=19 * len(order))
+    return theme.finished(bound + points, description, height=28 * len(order))
 
 
 def regimes(machines, models, parts, batch_size, *, description):
@@ -444,4 +448,4 @@ def ranges(names, low, middle, high, kinds, *, x_title, description):
         ),
     )  # fmt: skip
     zero = alt.Chart(theme.rows(low=[0.0])).mark_rule(color=theme.light("weights"), strokeWidth=2).encode(x)
-    return theme.finished(zero + bars + dots, description, height=19 * len({*names}))
+    return theme.finished(zero + bars + dots, description, height=28 * len({*names}))

@@ -3,6 +3,7 @@
 import html
 import json
 import re
+from ast import literal_eval
 from pathlib import Path
 
 import nbformat
@@ -16,6 +17,10 @@ _GLUED_TEXT = re.compile(r"\{glue:text\}`([^`:]+)`")
 _GLUED_BLOCK = re.compile(
     r"^(:{3,})\{(chart|tabular)\} *(\S+)\n(?::\w+:.*\n)*\n?(.*?)\n\1 *$", re.MULTILINE | re.DOTALL
 )
+_FENCED = re.compile(r"^(`{3,})\{([\w:-]+)\} *([^\n]*)\n(?::[\w-]+:[^\n]*\n)*(.*?)^\1 *$", re.MULTILINE | re.DOTALL)
+_OPENING = re.compile(r"^:{3,}\{([\w:-]+)\} *(.*)\n(?::[\w-]+:.*\n)*", re.MULTILINE)
+_CLOSING = re.compile(r"^:{3,} *\n?", re.MULTILINE)
+_SILENT = {"tab-set", "bibliography", "container", "div"}  # directives without words of their own
 _HANDED_OVER = re.compile(r'\b(?:show|tabulate)\(\s*"([^"]+)"')
 _ROLE = re.compile(r"\{[\w:]+\}`(?:([^`<]+?) *<[^`>]+>|([^`]+))`")
 _LABEL = re.compile(r"^\([\w-]+\)=\n", re.MULTILINE)
@@ -156,9 +161,21 @@ def _plain_text(source, glued):
     """Return MyST text as plain Markdown: values in place, directives and roles as words."""
     source = _GLUED_BLOCK.sub(lambda match: f"*{match[3]}*: {match[4]}", source)
     source = _GLUED_TEXT.sub(lambda match: _value(match[1], glued), source)
+    source = _FENCED.sub(_unfenced, source)
+    source = _CLOSING.sub("", _OPENING.sub(lambda match: _heading(match[1], match[2]), source))
     source = _LABEL.sub("", source)
     return _ROLE.sub(lambda match: match[1] or match[2], source)
 
 
+def _unfenced(match):
+    return f"$$\n{match[4]}$$" if match[2] == "math" else _heading(match[2], match[3]) + match[4]
+
+
+def _heading(directive, title):
+    """Return the words that a directive shows before its content."""
+    words = title or ("" if directive in _SILENT else directive.capitalize())
+    return f"**{words}**\n\n" if words else ""
+
+
 def _value(key, glued):
-    return glued[key]["data"]["text/plain"] if key in glued else key
+    return literal_eval(glued[key]["data"]["text/plain"]) if key in glued else key

@@ -180,7 +180,7 @@ def citation(edition, key, number, record):
     place = f"Figure {number} ({key}) in {edition['title']}, version {edition['version']}, data {digest}"
     plain = f"{edition['authors']} ({edition['date'][:4]}). {title}. {place}." + (f" {address}" if address else "")
     fields = {
-        "author": f"{{{edition['authors']}}}",
+        "author": f"{{{_tex(edition['authors'])}}}",
         "title": f"{{{_tex(title)}}}",
         "howpublished": _tex(place),
         "year": edition["date"][:4],
@@ -215,10 +215,16 @@ def _plot(key, record):
     label = html.escape(record["spec"]["description"])
     inline = json.dumps(spec, separators=(",", ":")).replace("</", "<\\/")
     return (
-        f'<div class="chart"><div class="chart-plot" role="img" aria-label="{label}">{svg}</div>'
+        f'<div class="chart"><div class="chart-plot" role="img" aria-label="{label}">'
+        f'<div class="chart-static" style="aspect-ratio: {_proportions(svg)}">{svg}</div></div>'
         f'<div class="chart-controls"></div>'
         f'<script type="application/json" class="chart-spec">{inline}</script></div>'
     )
+
+
+def _proportions(svg):
+    """Return width and height for the style sheet, so that the page need not lay out what is out of sight."""
+    return re.search(r'viewBox="0 0 ([\d.]+ [\d.]+)"', svg)[1].replace(" ", " / ")
 
 
 def _files_line(app, page, key, record, link_to_page=False):

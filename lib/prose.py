@@ -35,7 +35,8 @@ def say(key, value, unit="", *, digits=3):
     text = arguments.text("value", value) if words else units.quantity(value, unit, digits=digits)
     if not _in_book():
         print(f"{key}: {text}")
-    glue(key, HandedOver({"text/plain": text}), display=False)
+    # Quoted, because MyST-NB reads a text as Python first: 50,000 would become (50, 0).
+    glue(key, HandedOver({"text/plain": repr(text)}), display=False)
 
 
 def show(key, chart):

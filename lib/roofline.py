@@ -207,6 +207,27 @@ def intensity(step):
     return (step.linear_flop + step.attention_flop) / (step.weight_bytes + step.cache_bytes)
 
 
+def flop_rate(step):
+    """Return the arithmetic that a step does per second of its bound.
+
+    Parameters
+    ----------
+    step : Step
+
+    Returns
+    -------
+    ndarray
+        FLOP/s, at most the machine's peak.
+
+    Raises
+    ------
+    ValueError
+        If `step` is no `Step`.
+    """
+    arguments.record("step", step, Step)
+    return (step.linear_flop + step.attention_flop) / step.time
+
+
 def idle_share(step):
     """Return the share of the bound in which the arithmetic units have nothing to do.
 

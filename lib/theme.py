@@ -18,7 +18,7 @@ from lib import arguments, units
 
 VEGALITE = "application/vnd.vegalite.v6+json"
 VEGALITE_VERSION = "6.4"
-STATIC_WIDTH = 680
+STATIC_WIDTH = 720
 HEIGHT = 340
 
 # name: (on white, on the dark ground). Okabe and Ito's hues, darkened or lightened
@@ -170,8 +170,9 @@ def _share_datasets(part, datasets):
 def static_svg(spec):
     """Return the chart drawn once at its default width: for print, previews and pages without scripts."""
     fixed = copy.deepcopy(spec)
-    fixed["width"] = STATIC_WIDTH - 90
-    fixed["autosize"] = {"type": "pad", "contains": "padding"}
+    one_view = not {"hconcat", "vconcat", "concat", "facet", "repeat"} & fixed.keys()
+    fixed["width"] = STATIC_WIDTH if one_view else STATIC_WIDTH - 90
+    fixed["autosize"] = {"type": "fit-x" if one_view else "pad", "contains": "padding"}
     return vl_convert.vegalite_to_svg(fixed, vl_version=VEGALITE_VERSION)
 
 

@@ -1,6 +1,70 @@
-"""What every test shares: hypothesis without a deadline, because a busy machine is no fault of lib."""
+"""What page tests share: the built books, and one browser that opens their pages."""
 
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
 from hypothesis import settings
 
-settings.register_profile("unhurried", deadline=None)
+from tests import browsing
+
+settings.register_profile("unhurried", deadline=None)  # a busy machine is no fault of lib
 settings.load_profile("unhurried")
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGES = ROOT / "tests" / "pages"
+LEFT_OUT = shutil.ignore_patterns("_build", ".*", "chapters", "tests", "__pycache__", "*.egg-info")
+
+
+def build_test_book(folder):
+    """Build, from a clean copy of the project, a book whose one chapter holds every kind of thing."""
+    shutil.copytree(ROOT, folder, ignore=LEFT_OUT)
+    (folder / "chapters").mkdir()
+    for page in ("figures.md", "references.md"):
+        shutil.copy(ROOT / "chapters" / page, folder / "chapters")
+    for page in ("index.md", "_toc.yml"):
+        shutil.copy(PAGES / page, folder)
+    shutil.copy(PAGES / "pipeline.md", folder / "chapters")
+    run = subprocess.run(
+        [sys.executable, "scripts/build_book.py"], cwd=folder, text=True, capture_output=True,
+        env={**os.environ, "PYTHONPATH": str(folder)},
+    )
+    assert run.returncode == 0, run.stdout[-3000:] + run.stderr[-3000:]
+    return folder / "_build" / "html"
+
+
+@pytest.fixture(scope="session")
+def books(tmp_path_factory):
+    """Folder of HTML by name: the book for the tests, and the real one if it has been built."""
+    found = {"test": build_test_book(tmp_path_factory.mktemp("book") / "project")}
+    if (ROOT / "_build" / "html" / "index.html").exists():
+        found["real"] = ROOT / "_build" / "html"
+    return found
+
+
+@pytest.fixture(scope="session")
+def test_book(books):
+    """Folder of HTML of the book for the tests."""
+    return books["test"]
+
+
+@pytest.fixture(scope="session")
+def browser():
+    """Chromium, headless; the test is skipped where there is none."""
+    path, reason = browsing.chromium()
+    if not path:
+        pytest.skip(reason)
+    playwright = browsing.start_playwright()
+    opened = playwright.chromium.launch(executable_path=path, args=browsing.FLAGS)
+    yield opened
+    opened.close()
+    playwright.stop()
+
+
+@pytest.fixture(scope="session")
+def visits(browser, books):
+    """What was seen on every page of every book, in every dress."""
+    return [visit for name, root in books.items() for visit in browsing.crawl(browser, name, root)]

@@ -6,10 +6,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
-from lib import amortisation, memory
-from lib.hardware import hardware, several
+from lib import amortisation, footprint, memory, roofline
+from lib.expressions import Expression
+from lib.hardware import hardware, peak_flop_rate, several
 from lib.measured import table
 from lib.model import model
+from tests.test_expressions import in_vega
 
 
 @pytest.mark.parametrize(
@@ -50,9 +52,11 @@ def test_seventy_billion_end_to_end_on_four_h100_matches_a_first_look():
 
 
 def test_an_old_stack_is_bound_by_overhead():
-    """patel2024splitwise: Llama-2-70B on 8 A100, 44.9 ms alone and 71.6 ms for 64: 43.5 + 0.413 B ms within 7 %."""
+    """patel2024splitwise: 70B on 8 A100, 44.9 ms alone and 71.6 ms for 64: 43.5 + 0.413 B ms within 7 %."""
     runs = table("end_to_end")
-    row = (runs["accelerator"] == "A100 SXM 80GB") & (runs["quantity"] == "decode_step") & (runs["tensor_parallel"] == 8)
+    row = (
+        (runs["accelerator"] == "A100 SXM 80GB") & (runs["quantity"] == "decode_step") & (runs["tensor_parallel"] == 8)
+    )
     row &= (runs["input_tokens"] == 512) & (runs["output_tokens"] == 128)
     batch, time = runs["concurrency"][row], runs["value"][row]
     assert_allclose(time[batch == 1], 44.9e-3, rtol=0.005)
@@ -93,3 +97,24 @@ def test_batches_end_where_memory_does():
     assert amortisation.batches_to_memory(several(h100, 8), llama, 100, most=64)[-1] == 64
     with pytest.raises(ValueError, match="batch_size must be one that was measured, got 33"):
         amortisation.kernel_ratios(33)
+
+
+def test_the_sliders_compute_the_bound_and_the_end_of_memory():
+    """The parts that the page is given, against decode_step and largest_batch for the same deployment."""
+    names = ("n", "context", "bandwidth", "peak", "room", "held", "read", "cached", "linear", "attention")
+    size, context, bandwidth, peak, room, held, read, cached, linear, attention = map(Expression, names)
+    step = roofline.overlapped_time(
+        read / bandwidth, size * context * cached / bandwidth, size * linear / peak, size * context * attention / peak
+    )
+    full = np.floor((room - held) / (context * cached))
+    for name, machine in (("Llama-3-8B", "A100 SXM 80GB"), ("Llama-2-7B", "L40S")):
+        one, box = model(name), hardware(machine)
+        values = {
+            "n": 48, "context": 3000, "bandwidth": box.bandwidth, "peak": peak_flop_rate(box, "bf16"),
+            "room": memory.USABLE_SHARE * box.capacity, "held": footprint.weight_bytes(one),
+            "read": float(footprint.streamed_weight_bytes(one, 1)), "cached": footprint.kv_bytes_per_token(one),
+            "linear": footprint.linear_flop_per_token(one),
+            "attention": float(footprint.attention_flop_per_token(one, 1)),
+        }  # fmt: skip
+        assert in_vega(step, **values) == pytest.approx(float(roofline.decode_step(box, one, 48, 3000).time), rel=1e-12)
+        assert in_vega(full, **values) == memory.largest_batch(box, one, 3000)

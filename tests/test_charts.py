@@ -15,12 +15,13 @@ from lib.figures import plotted_rows
 
 SAID = "The line rises over the whole range and the points lie on it."
 X, Y = np.array([1.0, 2.0, 4.0]), np.array([0.25, 0.5, 1.0])
-ROOF = {"intensity": Expression("datum.n"), "rate": Expression("datum.n") * 1e12}
+ROOF = {
+    "n": X, "intensity": Expression("datum.n"), "rate": Expression("datum.n") * 1e12,
+    "time": Expression("batch") / 1e3, "start": (X, 1e12 * X),
+}  # fmt: skip
 EXAMPLES = {
     "roofline": lambda: charts.roofline(
-        (["A", "B"], [1e12, 2e12], [1e14, 2e14]), {"batch_size": X, **ROOF}, {"tokens": X, **ROOF},
-        {"intensity": Expression("batch"), "rate": Expression("batch") * 1e12, "time": Expression("batch") / 1e3},
-        description=SAID,
+        (["A", "B"], [1e12, 2e12], [1e14, 2e14]), ROOF, ROOF, ROOF, description=SAID,
     ),
     "two_times": lambda: charts.two_times(["A", "B", "C"], Y, Y / 100, [True, False, True], description=SAID),
     "memory_sizes": lambda: charts.memory_sizes(["A", "B", "C"], 1e6 * Y, 1e10 * Y, {"8B": 1.6e10}, description=SAID),

@@ -113,7 +113,7 @@ def test_a_latent_cache_has_no_measured_kernel():
 
 
 def test_heads_that_do_not_split_are_refused():
-    with pytest.raises(ValueError, match="tensor_parallel must divide the 28 query heads of Qwen2.5-7B, got 8"):
+    with pytest.raises(ValueError, match=r"tensor_parallel must divide the 28 query heads of Qwen2.5-7B, got 8"):
         layer_shape.share(model("Qwen2.5-7B"), 8)
 
 

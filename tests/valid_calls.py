@@ -119,6 +119,7 @@ CALLS = {
         "overlapped_time": call(
             weight_time=5e-3, cache_time=1e-3, linear_time=2e-3, attention_time=1e-4, overlap="none"
         ),
+        "flop_rate": call(step=STEP),
         "intensity": call(step=STEP),
         "idle_share": call(step=STEP),
         "regime": call(step=STEP),

@@ -1,5 +1,5 @@
-// Draws each chart of the page when it nears the viewport, over the static picture that
-// stands there already. Vega itself loads once, from this folder, and only if needed.
+// Draws each chart of the page when it nears the viewport, in place of the static picture that
+// stands there already. Vega itself loads once, from this folder, on pages that hold a chart.
 (() => {
   "use strict";
   const folder = document.currentScript.src.replace(/[^/]*$/, "");
@@ -17,12 +17,16 @@
     return vega;
   }
 
-  function specification(chart) {
-    const spec = JSON.parse(chart.querySelector(".chart-spec").textContent);
+  function specification(chart, stacked) {
+    const narrow = chart.clientWidth < NARROW;
+    const limit = narrow ? 0.36 * chart.clientWidth : Infinity;
+    const spec = JSON.parse(chart.querySelector(".chart-spec").textContent, (key, value) =>
+      key === "labelLimit" ? Math.min(value, limit) : value);
     const config = structuredClone(window.chartConfig);
-    if (chart.clientWidth < NARROW) {
-      Object.assign(config.legend, { columns: 1, direction: "vertical" });
-      Object.assign(config.axis, { labelFontSize: 11, titleFontSize: 11.5 });
+    if (narrow) Object.assign(config.axis, { labelFontSize: 11, titleFontSize: 11.5, labelSeparation: 5, labelLimit: limit });
+    if (stacked) {
+      const layout = { top: { anchor: "end", direction: "vertical", margin: 6 } };
+      Object.assign(config.legend, { columns: 1, direction: "vertical", layout });
     }
     for (const param of spec.params ?? []) {
       if (param.bind && chart.view) param.value = chart.view.signal(param.name);
@@ -30,27 +34,30 @@
     return { ...spec, config };
   }
 
-  async function draw(chart) {
-    if (chart.dataset.state === "drawing" || !chart.clientWidth) return;
-    chart.dataset.state = "drawing";
+  async function draw(chart, stacked = chart.clientWidth < NARROW) {
+    if (chart.drawing || !chart.clientWidth) return;
+    chart.drawing = true;
     await loadVega();
     const plot = chart.querySelector(".chart-plot");
     const controls = chart.querySelector(".chart-controls");
     const fresh = document.createElement("div");
     fresh.className = "chart-live chart-pending";
     plot.append(fresh);
-    const spec = specification(chart);
+    const spec = specification(chart, stacked);
     controls.replaceChildren();
-    const result = await window.vegaEmbed(fresh, spec, {
+    const { view } = await window.vegaEmbed(fresh, spec, {
       actions: false, renderer: "svg", bind: controls, tooltip: { theme: "custom" },
     });
     chart.view?.finalize();
-    chart.view = result.view;
-    chart.width = chart.clientWidth;
-    plot.replaceChildren(fresh);
+    chart.view = view;
+    chart.narrow = chart.clientWidth < NARROW;
+    chart.stacked = stacked;
+    plot.querySelector(".chart-live:not(.chart-pending)")?.remove();
     fresh.classList.remove("chart-pending");
     nameControls(controls);
+    chart.drawing = false;
     chart.dataset.state = "live";
+    refit(chart);
   }
 
   function nameControls(controls) {
@@ -60,28 +67,52 @@
     }
   }
 
-  function refit(chart) {
-    if (chart.dataset.state !== "live" || !chart.clientWidth || chart.clientWidth === chart.width) return;
-    const crossed = chart.width < NARROW !== chart.clientWidth < NARROW;
-    chart.width = chart.clientWidth;
-    if (crossed) draw(chart);
-    else chart.view.width(chart.clientWidth).runAsync();
+  async function refit(chart) {
+    if (chart.drawing || !chart.view || !chart.clientWidth) return;
+    if (chart.narrow !== chart.clientWidth < NARROW) return draw(chart);
+    if (chart.view.width() !== chart.clientWidth) await chart.view.width(chart.clientWidth).runAsync();
+    if (!chart.stacked && legendOverflows(chart)) draw(chart, true);
   }
 
-  const charts = [...document.querySelectorAll(".chart")];
+  function legendOverflows(chart) {
+    const right = chart.getBoundingClientRect().right + 1;
+    const legends = chart.querySelectorAll(".chart-live .role-legend");
+    return [...legends].some((legend) => legend.getBoundingClientRect().right > right);
+  }
+
+  // Paper is white: while the page prints, it wears its light colours.
+  function dressForPrint(event) {
+    const { dataset } = document.documentElement;
+    if (event.matches) {
+      dataset.screenTheme ??= dataset.theme;
+      dataset.theme = "light";
+    } else if (dataset.screenTheme) {
+      dataset.theme = dataset.screenTheme;
+      delete dataset.screenTheme;
+    }
+  }
+  matchMedia("print").addEventListener("change", dressForPrint);
+
   const near = new IntersectionObserver(
     (entries) => {
-      for (const entry of entries) {
-        if (entry.isIntersecting && !entry.target.dataset.state) draw(entry.target);
+      for (const { isIntersecting, target } of entries) {
+        if (isIntersecting && !target.view) draw(target);
       }
     },
     { rootMargin: "500px 0px" },
   );
   const sized = new ResizeObserver((entries) => {
-    for (const entry of entries) requestAnimationFrame(() => refit(entry.target));
+    for (const { target } of entries) requestAnimationFrame(() => refit(target));
   });
+  const charts = document.querySelectorAll(".chart");
+  if (charts.length) loadVega();
   for (const chart of charts) {
     near.observe(chart);
     sized.observe(chart);
   }
+
+  // A box that scrolls sideways must be within reach of the keyboard; the theme measures code once, still folded.
+  const reachable = (boxes) => boxes.forEach((box) => { box.tabIndex = 0; });
+  reachable(document.querySelectorAll(".table-scroll, div.math"));
+  document.addEventListener("toggle", ({ target }) => reachable(target.querySelectorAll(".highlight pre")), true);
 })();

@@ -1,0 +1,32 @@
+"""What is said reaches the sentence as it was said."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from myst_nb.core.variables import format_plain_text
+
+from lib import prose, units
+
+
+def in_the_sentence(value, unit=""):
+    """Return what MyST-NB writes for the key: it reads the glued text as Python first."""
+    glued = {}
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(prose, "glue", lambda key, given, display: glued.update({key: given}))
+        prose.say("key", value, unit)
+    forms, _ = glued["key"]._repr_mimebundle_()
+    return format_plain_text(forms["text/plain"], "")
+
+
+@pytest.mark.parametrize("text", ["50,000", "1.10", "None", "(3)", "it's", 'a "b"', "1e5", "012", "0x10", "{}"])
+def test_a_word_stays_as_it_is(text):
+    assert in_the_sentence(text) == text
+
+
+def test_fifty_billion_is_no_tuple():
+    assert in_the_sentence(50_000_000_000) == "50,000,000,000"
+
+
+@given(st.one_of(st.integers(-10**12, 10**12), st.floats(1e-9, 1e15)), st.sampled_from(["", "s", "B/s", "%", "token"]))
+def test_a_quantity_stays_as_it_was_formatted(value, unit):
+    assert in_the_sentence(value, unit) == units.quantity(value, unit)

@@ -1,0 +1,278 @@
+"""Every page of the book as readers meet it: wide and narrow, light and dark, without scripts, on paper."""
+
+import gzip
+import json
+import os
+import re
+import statistics
+
+import pytest
+
+from lib import theme
+from tests import browsing
+
+pytestmark = pytest.mark.browser
+
+PALETTE = {colour for pair in (*theme.COLOURS.values(), theme.GRID, theme.GROUND) for colour in pair}
+SPECIFICATION = re.compile(r'<script type="application/json" class="chart-spec">(.*?)</script>', re.DOTALL)
+
+
+def complaints(visits, check, *arguments):
+    found = {str(visit): check(visit, *arguments) for visit in visits}
+    return {where: wrong for where, wrong in found.items() if wrong}
+
+
+def test_every_figure_is_seen_on_screen_and_on_paper(visits):
+    assert sum(len(visit.charts) for visit in visits) >= 6 * len(browsing.DRESSES)
+    assert complaints(visits, browsing.unseen_charts) == {}
+
+
+def test_every_figure_is_described(visits):
+    assert complaints(visits, browsing.undescribed_charts) == {}
+
+
+def test_the_console_stays_empty(visits):
+    assert complaints(visits, lambda visit: visit.errors) == {}
+
+
+def test_nothing_is_asked_of_another_host(visits):
+    assert complaints(visits, browsing.outside_requests) == {}
+
+
+def test_no_page_scrolls_sideways(visits):
+    assert {width for visit in visits for width in visit.sideways} == {320, 360, 390, 1280}
+    assert complaints(visits, browsing.sideways_scroll) == {}
+
+
+def test_axe_finds_no_grave_barrier(visits):
+    assert complaints(visits, browsing.grave_barriers) == {}
+
+
+def test_no_legend_is_cut_off(visits):
+    assert complaints(visits, lambda visit: visit.cut_legends) == {}
+
+
+def test_every_control_has_a_name_and_the_keyboard_reaches_it(visits):
+    assert complaints(visits, lambda visit: visit.unnamed_controls) == {}
+
+
+def test_words_in_charts_are_not_small(visits):
+    assert complaints(visits, lambda visit: visit.small_text) == {}
+
+
+def test_the_dark_style_sheet_knows_every_colour_of_every_chart(visits):
+    assert complaints(visits, browsing.foreign_colours, PALETTE) == {}
+
+
+def test_paper_is_white_from_a_dark_screen_too(visits):
+    assert complaints(visits, browsing.dark_paper) == {}
+    assert all(visit.ground != "rgb(255, 255, 255)" for visit in visits if visit.theme == "dark" and visit.scripts)
+
+
+def test_pages_are_light(books):
+    for root in books.values():
+        for path in [*root.glob("*.html"), *root.glob("chapters/*.html")]:
+            page = path.read_bytes()
+            assert len(page) <= 1_000_000, f"{path.name} has {len(page):,} bytes"
+            assert len(gzip.compress(page)) <= 300_000, f"{path.name} has {len(gzip.compress(page)):,} bytes compressed"
+
+
+def test_no_dataset_stands_twice_in_the_specification_of_a_figure(books):
+    for root in books.values():
+        for path in root.glob("chapters/*.html"):
+            for text in SPECIFICATION.findall(path.read_text(encoding="utf-8")):
+                assert repeated_rows(json.loads(text)) == [], path.name
+
+
+def repeated_rows(spec):
+    """Return the names of datasets that a specification holds more than once, or inline."""
+    rows = [json.dumps(values) for values in spec.get("datasets", {}).values()]
+    inline = re.findall(r'"values": ?\[\{', json.dumps({key: item for key, item in spec.items() if key != "datasets"}))
+    return [text[:60] for text in rows if rows.count(text) > 1] + inline
+
+
+# --- what a reader does ------------------------------------------------------------------------
+
+
+@pytest.fixture
+def page(browser, test_book):
+    context = browsing.open_context(browser)
+    opened = context.new_page()
+    opened.goto(f"file://{test_book}/chapters/pipeline.html")
+    yield opened
+    context.close()
+
+
+def test_a_slider_gives_the_numbers_that_python_gives(page):
+    computed = browsing.plotted(page, "fig-slider", "step", controls={"fixed": 9.5})
+    expected = [max(9.5, 0.1 * batch) for batch in range(1, 257)]
+    assert computed == pytest.approx(expected, rel=1e-6)
+    assert browsing.plotted(page, "fig-slider", "step", where={"batch": 128}) == pytest.approx([12.8], rel=1e-6)
+
+
+def test_a_slider_moves_by_keyboard_and_keeps_its_value_when_the_page_narrows(page):
+    browsing.plotted(page, "fig-slider", "step")
+    page.locator("#fig-slider input").focus()
+    page.keyboard.press("ArrowRight")
+    assert page.evaluate("document.querySelector('#fig-slider .chart').view.signal('fixed')") == 4.5
+    page.set_viewport_size({"width": 360, "height": 800})
+    page.wait_for_function("document.querySelector('#fig-slider .chart').narrow")
+    page.evaluate(browsing._SETTLE)
+    assert page.locator("#fig-slider input").input_value() == "4.5"
+    assert browsing.plotted(page, "fig-slider", "step", where={"batch": 1}) == pytest.approx([4.5])
+
+
+def test_a_chart_in_a_closed_box_draws_at_full_width_when_the_box_opens(page):
+    assert not page.evaluate("document.querySelector('#fig-folded .chart').view")
+    page.locator("details.sd-dropdown > summary").click()
+    page.wait_for_function("document.querySelector('#fig-folded .chart').dataset.state === 'live'")
+    page.get_by_text("Second machine", exact=True).click()
+    page.wait_for_function("document.querySelector('#fig-tab-two .chart').dataset.state === 'live'")
+    widths = page.evaluate(
+        """['fig-folded', 'fig-tab-two'].map((figure) => {
+          const chart = document.querySelector(`#${figure} .chart`);
+          return [chart.clientWidth, chart.querySelector(".chart-live svg").getBoundingClientRect().width];
+        })"""
+    )
+    assert all(box > 500 and abs(box - drawn) < 12 for box, drawn in widths), widths
+
+
+def test_the_colours_follow_the_toggle_and_the_system_without_a_new_drawing(page):
+    chart = "document.querySelector('#fig-plain .chart')"
+    stroke = f"getComputedStyle({chart}.querySelector('.chart-live .mark-line path')).stroke"
+    light, dark = (
+        "rgb({}, {}, {})".format(*(int(colour[at : at + 2], 16) for at in (1, 3, 5)))
+        for colour in theme.COLOURS["weights"]
+    )
+    browsing.plotted(page, "fig-plain", "step")
+    page.evaluate(f"{chart}.first = {chart}.view")
+    page.wait_for_function(f"{stroke} === '{light}'")
+    page.emulate_media(color_scheme="dark")
+    page.wait_for_function(f"{stroke} === '{dark}'")
+    page.locator(".theme-switch-button").first.click()
+    page.wait_for_function(f"{stroke} === '{light}'")
+    assert page.evaluate(f"{chart}.first === {chart}.view")
+    page.reload()
+    browsing.plotted(page, "fig-plain", "step")
+    assert page.evaluate(stroke) == light, "the choice is kept against the system's wish"
+
+
+def test_search_finds_a_word_from_file(page, test_book):
+    page.keyboard.press("Control+k")
+    page.keyboard.type("measure")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#search-results li a")
+    assert "pipeline.html" in page.locator("#search-results li a").first.get_attribute("href")
+
+
+def test_formulas_are_set_without_the_network_and_in_the_colour_of_the_text(page):
+    page.wait_for_selector("mjx-container mjx-math")
+    page.emulate_media(color_scheme="dark")
+    page.wait_for_function("document.documentElement.dataset.theme === 'dark'")
+    colour = "selector => getComputedStyle(document.querySelector(selector)).color"
+    words = ".bd-article section > p:not(.page-tools)"
+    assert page.evaluate(colour, "div.math mjx-math") == page.evaluate(colour, words)
+
+
+def test_files_and_notebooks_are_downloads_when_served(browser, served):
+    context = browsing.open_context(browser, scripts=False)
+    context.unroute_all()
+    opened = context.new_page()
+    opened.goto(f"{served}/chapters/pipeline.html")
+    for selector in (".page-tools a", "#fig-plain .chart-files > a[download]"):
+        for link in opened.locator(selector).all():
+            with opened.expect_download() as download:
+                link.click()
+            assert download.value.suggested_filename == link.get_attribute("download")
+    context.close()
+
+
+@pytest.fixture
+def served(test_book):
+    import functools
+    import http.server
+    import threading
+
+    class Quiet(http.server.SimpleHTTPRequestHandler):
+        def log_message(self, *_):
+            pass
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=test_book))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+
+
+def test_the_first_chart_is_there_soon_on_a_slow_processor(browser, books):
+    if os.getloadavg()[0] > 1.5 * os.cpu_count():
+        pytest.skip("other work keeps this machine busy: run this test alone")
+    pages = [path for root in books.values() for path in root.glob("chapters/*.html")]
+    heaviest = max(pages, key=lambda path: path.stat().st_size)
+    context = browsing.open_context(browser)
+    context.add_init_script(_STOPWATCH)
+    loads = []
+    for _ in range(5):
+        opened = context.new_page()
+        context.new_cdp_session(opened).send("Emulation.setCPUThrottlingRate", {"rate": 4})
+        opened.goto(f"file://{heaviest}")
+        opened.wait_for_function("window.stopwatch.live")
+        loads.append(opened.evaluate("window.stopwatch"))
+        opened.close()
+    context.close()
+    static, live = (statistics.median(load[name] for load in loads) / 1000 for name in ("static", "live"))
+    print(f"{heaviest.name}: static figure {static:.2f} s, live {live:.2f} s")
+    assert static < 1.5
+    assert live < 4
+
+
+_STOPWATCH = """
+  window.stopwatch = { static: 0, live: 0 };
+  const look = () => {
+    const chart = document.querySelector(".chart");
+    const painted = performance.getEntriesByName("first-contentful-paint").length;
+    if (chart && painted && !stopwatch.static) { stopwatch.static = performance.now(); chart.scrollIntoView(); }
+    if (chart?.dataset.state === "live") stopwatch.live = performance.now();
+    else requestAnimationFrame(look);
+  };
+  requestAnimationFrame(look);
+"""
+
+
+# --- the checks themselves ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("body", "check"),
+    [
+        ('<img src="https://example.org/a.png" alt="">', browsing.outside_requests),
+        ("<script>throw new Error('planted')</script>", lambda visit: visit.errors),
+        ("<script>console.error('planted')</script>", lambda visit: visit.errors),
+        ('<div style="width: 2000px; height: 1px"></div>', browsing.sideways_scroll),
+        ('<img src="data:image/gif;base64,R0lGODlhAQABAAAAACw=">', browsing.grave_barriers),
+        ('<p style="color: #aaa">pale</p>', browsing.grave_barriers),
+        ('<figure id="f"><div class="chart"><p class="chart-plot"></p></div></figure>', browsing.undescribed_charts),
+        ('<figure id="f"><div class="chart"></div></figure>', browsing.unseen_charts),
+        (
+            '<div class="chart-plot"><svg><path style="fill: rgb(1, 2, 3)"/></svg></div>',
+            lambda visit: browsing.foreign_colours(visit, PALETTE),
+        ),
+        ('<p class="chart-plot"><svg><g fill="#123456"/></svg></p>', lambda v: browsing.foreign_colours(v, PALETTE)),
+        ('<figure id="f"><div class="chart-controls"><input name="a"></div></figure>', lambda v: v.unnamed_controls),
+        ("<style>body { background: #111 }</style>", browsing.dark_paper),
+    ],
+)
+def test_a_planted_fault_is_found(browser, tmp_path, body, check):
+    path = tmp_path / "planted.html"
+    head = '<!doctype html><html lang="en"><title>planted</title><meta name="viewport" content="width=device-width">'
+    path.write_text(f"{head}<main class='bd-article'><h1>planted</h1>{body}</main>")
+    context = browsing.open_context(browser)
+    visit = browsing.Visit("planted", path.name, "light", 1280, "class=\"chart\"" not in body)
+    assert check(browsing.look(context, path, visit))
+    context.close()
+
+
+def test_rows_that_stand_twice_are_found():
+    rows = [{"a": 1}]
+    assert repeated_rows({"datasets": {"one": rows, "two": rows}})
+    assert repeated_rows({"datasets": {}, "layer": [{"data": {"values": rows}}]})
+    assert not repeated_rows({"datasets": {"one": rows}, "data": {"name": "one"}})
