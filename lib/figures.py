@@ -241,7 +241,8 @@ def _files_line(app, page, key, record, link_to_page=False):
         f'<a href="{up}{FOLDER}/{key}.bib" download="{key}.bib">BibTeX file</a></details>'
     )
     where = f"{up}{record['page']}.html#{key}" if link_to_page else f"#{key}"
-    link = f'<a href="{html.escape(edition["site"] and edition["site"] + record["page"] + ".html#" + key or where)}">'
+    where = f"{edition['site']}{record['page']}.html#{key}" if edition["site"] else where
+    link = f'<a href="{html.escape(where)}">'
     return f'<div class="chart-files">{" ".join(links)} {link}permanent link</a> {cite}</div>'
 
 

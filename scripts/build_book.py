@@ -35,7 +35,8 @@ def inputs():
     facts = [path for folder in ("lib/data", "measurements") for path in (ROOT / folder).glob("*") if path.is_file()]
     lock = [ROOT / "requirements.txt", ROOT / "constraints.txt"]
     computed = [path for path in code if path.name not in PAGE_SIDE]
-    shown = [*code, *ROOT.glob("lib/static/*"), *ROOT.glob("lib/templates/*"), *ROOT.glob("*.bib"), *ROOT.glob("_*.yml"), ROOT / "CITATION.cff"]
+    dress = [path for folder in ("lib/static", "lib/templates") for path in (ROOT / folder).glob("*")]
+    shown = [*code, *dress, *ROOT.glob("*.bib"), *ROOT.glob("_*.yml"), ROOT / "CITATION.cff"]
     return {"executed": digest([*computed, *facts, *lock]), "pages": digest([*shown, *facts, *lock])}
 
 

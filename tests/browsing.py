@@ -221,13 +221,16 @@ def plotted(page, figure, column, *, controls=None, where=None):
 # --- what runs in the page ---------------------------------------------------------------------
 
 # Marks and letters of charts are left out: their contrast follows from the palette, see test_theme.
-# Of code, the first word in each colour is enough; thousands of words take axe half a minute.
+# Of code the first word in each colour is enough, of a table four rows, of the sources six: axe
+# takes half a minute for thousands of words that are all alike.
 _RUN_AXE = """() => {
   const seen = new Set();
   for (const word of document.querySelectorAll(".highlight span")) {
     if (seen.has(word.className)) word.replaceWith(word.textContent);
     else seen.add(word.className);
   }
+  const alike = "tbody tr:nth-child(n+5), .citation-list > :nth-child(n+7)";
+  for (const more of document.querySelectorAll(alike)) more.remove();
   for (const drawing of document.querySelectorAll(".chart-plot svg")) drawing.replaceChildren();
   return axe.run(document, { resultTypes: ["violations"], preload: false, elementRef: false });
 }"""

@@ -27,7 +27,8 @@ def specifications(root):
 
 def test_every_figure_on_a_page_has_all_its_files(books):
     for root in books.values():
-        pages = "".join(path.read_text(encoding="utf-8") for path in root.glob("chapters/*.html"))
+        paths = [*root.glob("*.html"), *root.glob("chapters/*.html")]
+        pages = "".join(path.read_text(encoding="utf-8") for path in paths)
         declared = set(re.findall(r'<figure[^>]* id="([^"]+)"', pages))
         files = {path.name for path in (root / "figures").iterdir()}
         suffixes = ("svg", "png", "csv", "bib", "vl.json")

@@ -111,8 +111,6 @@
     sized.observe(chart);
   }
 
-  // A box that scrolls sideways must be within reach of the keyboard; the theme measures code once, still folded.
-  const reachable = (boxes) => boxes.forEach((box) => { box.tabIndex = 0; });
-  reachable(document.querySelectorAll(".table-scroll, div.math"));
-  document.addEventListener("toggle", ({ target }) => reachable(target.querySelectorAll(".highlight pre")), true);
+  // A box that scrolls sideways must be within reach of the keyboard.
+  for (const box of document.querySelectorAll(".table-scroll, div.math")) box.tabIndex = 0;
 })();
