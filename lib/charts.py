@@ -337,7 +337,7 @@ def regimes(machines, models, parts, batch_size, *, description):
     folded = base.transform_fold([*names], as_=["part", "time"]).transform_calculate(
         part=f"({names!r})[datum.part]"
     ).transform_filter("datum.time>0")  # fmt: skip
-    legend = alt.Legend(title=None, symbolType="stroke", symbolSize=500, columns=4)
+    legend = alt.Legend(title=None, symbolType="stroke", symbolSize=500)
     drawn = {
         "color": alt.Color("part:N", legend=legend).scale(domain=[*names.values()], range=colours),
         "strokeDash": alt.StrokeDash("part:N", legend=legend).scale(domain=[*names.values()], range=dashes),
@@ -403,7 +403,7 @@ def against(measured, predicted, kinds, *, unit, description):
     ends = [min(measured.min(), predicted.min()), max(measured.max(), predicted.max())]
     x = _x("measured", f"measured {unit} (ms, log scale)", type="log")
     y = _y("predicted", f"predicted {unit} (ms, log scale)", type="log")
-    legend = alt.Legend(title=None, columns=4)
+    legend = alt.Legend(title=None)
     colours = [theme.light(name) for name in ("weights", "arithmetic", "cache", "simulated")][: len(domain)]
     shapes = ["circle", "square", "triangle-up", "diamond"][: len(domain)]
     points = alt.Chart(theme.rows(digits=4, measured=measured, predicted=predicted, kind=kinds)).mark_point(
