@@ -14,6 +14,7 @@ from lib import downloads, figures, theme
 
 LOGGER = logging.getLogger(__name__)
 STATIC = Path(str(files("lib"))) / "static"
+SCRIPT_ORDER = 400  # before the formulas (500), which take longest
 TEMPLATES = STATIC.with_name("templates")
 
 
@@ -87,7 +88,7 @@ def _write_static_files(app):
     (folder / "dark-charts.css").write_text(theme.dark_mode_css(), encoding="utf-8")
     for sheet in ("book.css", "dark-charts.css"):
         app.add_css_file(sheet)
-    app.add_js_file("charts.js", loading_method="defer")
+    app.add_js_file("charts.js", loading_method="defer", priority=SCRIPT_ORDER)
 
 
 def _write_vega(path):
@@ -108,6 +109,8 @@ def _finish_page(app, pagename, templatename, context, doctree):
     context["edition"] = edition(app.srcdir)
     if "body" in context and doctree is not None:
         tools = downloads.links(app, pagename)
+        if '<div class="chart">' in context["body"]:
+            app.add_js_file("vega.js", loading_method="defer", priority=SCRIPT_ORDER - 1)
         body = context["body"].replace("</h1>", f"</h1>{tools}", 1)
         # Sphinx gives a list of sources children that no list may have, and screen readers lose count.
         context["body"] = body.replace('role="doc-biblioentry"', 'role="listitem"')

@@ -295,13 +295,14 @@ def _write_files(app, error):
     kept = set()
     for key, record in _records(app.env).items():
         bibtex, _ = citation(edition, key, number(app.env, key), record)
+        mark = f"<!-- {key}, data {theme.digest(record['spec'])} -->\n"
         texts = {
-            "svg": record["svg"], "csv": plotted_rows(record["spec"]), "bib": bibtex,
+            "svg": mark + theme.on_white(record["svg"]), "csv": plotted_rows(record["spec"]), "bib": bibtex,
             "vl.json": json.dumps(record["spec"], indent=1) + "\n",
         }
         picture = folder / f"{key}.png"
         drawn = folder / f"{key}.svg"
-        if not (picture.exists() and drawn.exists() and drawn.read_text(encoding="utf-8") == record["svg"]):
+        if not (picture.exists() and drawn.exists() and drawn.read_text(encoding="utf-8") == texts["svg"]):
             picture.write_bytes(theme.static_png(record["svg"]))
         for suffix, text in texts.items():
             (folder / f"{key}.{suffix}").write_text(text, encoding="utf-8")

@@ -71,7 +71,24 @@ def _scaled(value, unit, digits):
 
 
 def significant(value, digits):
-    """Return `value` rounded to `digits` significant digits."""
+    """Return a number rounded to significant digits.
+
+    Parameters
+    ----------
+    value : float
+        Finite.
+    digits : int
+        1 to 15.
+
+    Returns
+    -------
+    float
+
+    Raises
+    ------
+    ValueError
+        If `value` is not finite, or `digits` out of range.
+    """
     value = arguments.number("value", value)
     digits = int(arguments.number("digits", digits, least=1, most=15, whole=True))
     if value == 0:
@@ -83,6 +100,20 @@ def grouped(value, digits):
     """Return a plain number as text, to `digits` significant digits, thousands grouped.
 
     Digits before the decimal point are rounded too: 12,345 to 3 digits is "12,300".
+
+    Parameters
+    ----------
+    value, digits : float, int
+        As in `significant`.
+
+    Returns
+    -------
+    str
+
+    Raises
+    ------
+    ValueError
+        If `value` is not finite, or `digits` out of range.
     """
     rounded = significant(value, digits)
     if rounded == 0:

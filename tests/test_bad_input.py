@@ -13,7 +13,8 @@ from os import PathLike
 import numpy as np
 import pytest
 
-from tests.test_layers import LAYER_OF, LIB, modules
+from lib.domains import DOMAINS
+from tests.test_layers import LAYER_OF, LIB, imports, modules
 from tests.valid_calls import ALLOWED, CALLS, Text, Without
 
 # What a function takes apart from its options: refused by the page, or tested elsewhere.
@@ -122,6 +123,17 @@ def calls(module, name):
     return given if isinstance(given, list) else [given]
 
 
+def of_the_queueing(module):
+    """Tell whether the arguments of a module are the words of `lib.domains`."""
+    return ("lib", "domains") in imports(LIB / f"{module}.py")
+
+
+def beyond(word):
+    """Return what the domain of a word excludes, apart from `NUMBERS`."""
+    rule = DOMAINS.get(word, {})
+    return {"a fraction": 1.5} if rule.get("whole") else {"too much": rule["most"] + 0.1} if "most" in rule else {}
+
+
 EACH_FUNCTION = [
     pytest.param(module, name, function, id=f"{module}.{name}")
     for module in TRIED
@@ -147,6 +159,34 @@ def test_a_valid_call_gives_every_argument_and_is_accepted(module, name, functio
 def test_a_bad_argument_is_refused_by_name(module, name, function):
     found = [fault for arguments in calls(module, name) for fault in faults(name, function, arguments)]
     assert not found, "\n".join(found)
+
+
+@pytest.mark.parametrize(("module", "name", "function"), EACH_FUNCTION)
+def test_a_word_of_the_queueing_keeps_its_domain(module, name, function):
+    found = []
+    for arguments in calls(module, name) if of_the_queueing(module) else []:
+        for word, value in arguments.items():
+            for bad in beyond(word).values():
+                given = bad if np.ndim(value) == 0 else _with_first(value, bad)
+                wrong = refusal(function, arguments | {word: given}, word)
+                found += [f"{name}({word}={bad}) {wrong}"] if wrong else []
+    assert found == []
+
+
+@pytest.mark.parametrize(("module", "name", "function"), EACH_FUNCTION)
+def test_a_function_has_few_parameters_and_says_what_they_are(module, name, function):
+    given = calls(module, name)
+    if inspect.isclass(function) or not given:
+        return
+    parameters = inspect.signature(function).parameters.values()
+    places = [p for p in parameters if p.kind is not p.KEYWORD_ONLY]
+    assert len(places) <= 5
+    text = inspect.getdoc(function)
+    assert "\n---" not in text or not parameters or "Parameters\n---" in text
+    if of_the_queueing(module):
+        assert [p.name for p in places if p.default is not p.empty] == []
+        assert [part for part in ("Parameters", "Returns", "Raises", "Notes") if f"{part}\n---" not in text] == []
+        assert "Source:" in text or "[derived]" in text
 
 
 def test_every_allowance_is_of_an_argument_that_exists():

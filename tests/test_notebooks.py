@@ -60,7 +60,7 @@ def test_leftover_markup_is_found(text):
 
 
 def test_markup_becomes_words():
-    glued = {"step": {"data": {"text/plain": "4.48 ms"}}}
+    glued = {"step": {"data": {"text/plain": "'4.48 ms'"}}}
     source = "(here)=\n# Wall\n\nA step takes {glue:text}`step`, see {numref}`fig-a` and {doc}`the notes <notation>`."
     assert downloads._plain_text(source, glued) == "# Wall\n\nA step takes 4.48 ms, see fig-a and the notes."
 

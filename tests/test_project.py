@@ -1,5 +1,6 @@
 """One source for each fact about the project itself: version, title, address, pins, places for files."""
 
+import ast
 import csv
 import re
 import subprocess
@@ -195,6 +196,24 @@ def test_no_bibliography_key_occurs_twice():
     assert [key for key in {*keys} if keys.count(key) > 1] == []
 
 
+def cited(path):
+    """Return the bibliography keys that the docstrings of a module name: a word and a year in one."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    documented = (ast.Module, ast.ClassDef, ast.FunctionDef)
+    texts = [ast.get_docstring(node) or "" for node in ast.walk(tree) if isinstance(node, documented)]
+    return {key for text in texts for key in re.findall(r"(?<![\w/.-])[a-z]+(?:19|20)\d\d(?:[a-z]\w*)?\b", text)}
+
+
+@pytest.mark.parametrize("path", sorted(ROOT.glob("lib/*.py")), ids=lambda path: path.name)
+def test_every_key_that_a_docstring_cites_is_in_a_bibliography(path):
+    assert cited(path) - {*bib_keys()} == set()
+
+
+def test_the_queueing_cites_all_of_its_bibliography():
+    keys = re.findall(r"^@\w+\{([^,\s]+),", (ROOT / "lib/data/theory.bib").read_text(encoding="utf-8"), re.MULTILINE)
+    assert {*keys} - {key for path in ROOT.glob("lib/*.py") for key in cited(path)} == set()
+
+
 def sources_in(path):
     """Return (line, key) for each key in the columns `source` and `citation` of a table."""
     with path.open(encoding="utf-8", newline="") as opened:
@@ -217,3 +236,13 @@ def defined_sources():
 def test_every_source_in_a_table_is_in_a_bibliography(path):
     known = {*bib_keys(), *defined_sources()}
     assert [f"{path.name}:{line}: {key}" for line, key in sources_in(path) if key not in known] == []
+
+
+def test_the_picture_in_the_readme_is_the_figure_of_the_book():
+    """By the digest of its data: fonts may differ between machines. Cure: copy the built file over it."""
+    built = ROOT / "_build" / "html" / "figures" / "fig-fare.svg"
+    if not built.exists():
+        pytest.skip("the book is not built: run `make book`")
+    marks = [path.read_text(encoding="utf-8").splitlines()[0] for path in (ROOT / "assets" / "fare.svg", built)]
+    assert "data" in marks[0]
+    assert marks[0] == marks[1], "cure: cp _build/html/figures/fig-fare.svg assets/fare.svg"

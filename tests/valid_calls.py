@@ -24,6 +24,7 @@ from lib.footprint import BF16
 from lib.hardware import hardware
 from lib.model import model
 from lib.roofline import decode_step
+from tests import valid_queueing_calls
 
 
 class Text(str):
@@ -184,6 +185,10 @@ CALLS = {
         "fitted": call(ideal=np.full((3, 8), 1e-3), time=[0.01, 0.02, 0.03], pull=0.1, prefill=True),
         "without_each_shape": call(points=CHAT, prefill=False),
     },
+    **{
+        module: {name: Without(given) if isinstance(given, str) else given for name, given in table.items()}
+        for module, table in valid_queueing_calls.CALLS.items()
+    },
     "memory": {
         "cache_capacity": call(hardware=H100, model=LLAMA, precision=BF16, usable_share=0.9),
         "largest_batch": call(hardware=H100, model=LLAMA, context=2048, precision=BF16, usable_share=0.9),
@@ -196,6 +201,7 @@ _FREE = "the part takes no time"
 # argument: {kind of value: why it is a good one}; for one function only, "function.argument".
 # A stricter function may refuse it all the same, by name.
 ALLOWED = {
+    **valid_queueing_calls.ALLOWED,
     "fixed_time": {"zero": "nothing is shared"},
     "Coefficients.overhead": {"zero": "nothing is fixed"},
     "Coefficients.overhead_per_width": {"zero": "width costs nothing"},

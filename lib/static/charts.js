@@ -1,21 +1,8 @@
 // Draws each chart of the page when it nears the viewport, in place of the static picture that
-// stands there already. Vega itself loads once, from this folder, on pages that hold a chart.
+// stands there already. Pages that hold a chart load vega.js before this script.
 (() => {
   "use strict";
-  const folder = document.currentScript.src.replace(/[^/]*$/, "");
   const NARROW = 480;
-  let vega;
-
-  function loadVega() {
-    vega ??= new Promise((resolve, reject) => {
-      const script = document.createElement("script");
-      script.src = folder + "vega.js";
-      script.onload = resolve;
-      script.onerror = reject;
-      document.head.append(script);
-    });
-    return vega;
-  }
 
   function specification(chart, stacked) {
     const narrow = chart.clientWidth < NARROW;
@@ -37,7 +24,6 @@
   async function draw(chart, stacked = chart.clientWidth < NARROW) {
     if (chart.drawing || !chart.clientWidth) return;
     chart.drawing = true;
-    await loadVega();
     const plot = chart.querySelector(".chart-plot");
     const controls = chart.querySelector(".chart-controls");
     const fresh = document.createElement("div");
@@ -104,9 +90,10 @@
   const sized = new ResizeObserver((entries) => {
     for (const { target } of entries) requestAnimationFrame(() => refit(target));
   });
-  const charts = document.querySelectorAll(".chart");
-  if (charts.length) loadVega();
-  for (const chart of charts) {
+  // What the reader came for is drawn at once, before the formulas are set.
+  const wanted = ({ id }, { top, bottom }) => (location.hash ? location.hash === `#${id}` : top < innerHeight && bottom > 0);
+  for (const chart of document.querySelectorAll(".chart")) {
+    if (wanted(chart.closest("figure"), chart.getBoundingClientRect())) draw(chart);
     near.observe(chart);
     sized.observe(chart);
   }

@@ -1,0 +1,229 @@
+"""Break one term of a module at a time and see whether a test goes red.
+
+    python scripts/mutation_report.py queueing --sample 200 --seed 0
+    python scripts/mutation_report.py all
+
+Each mutant swaps + and -, * and /, < and <=, drops a term, a factor or a sign, or moves a
+number by one. It runs in its own process, on a copy of the project, against the module's
+tests and the table of theory values. Prints the share killed and every survivor.
+"""
+
+import argparse
+import ast
+import contextlib
+import copy
+import io
+import multiprocessing
+import os
+import random
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+
+# Imported once here, not once per mutant.
+import hypothesis
+import pytest
+import scipy.integrate
+import scipy.linalg
+import scipy.optimize
+import scipy.signal
+import scipy.stats  # noqa: F401
+
+ROOT = Path(__file__).resolve().parent.parent
+MODULES = ["queueing", "erlang", "multiserver", "embedded_chain", "bulk", "exponential_batch", "dynamic_batching",
+           "formation", "control_limit", "order_statistics", "static_batch", "occupancy", "processor_sharing",
+           "token_load", "batch_law"]
+SWAPS = {ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult, ast.Lt: ast.LtE, ast.LtE: ast.Lt,
+         ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq, ast.BitAnd: ast.BitOr,
+         ast.BitOr: ast.BitAnd}
+
+# Survivors that compute the same: "module.function: before -> after", and why.
+HORIZON = "a horizon: how many negligible terms are kept"
+NEWTON = "start or slope of Newton's method: the root is the same"
+MASKED = "a stand-in where another branch decides"
+EDGE = "at the edge itself both branches agree, or another line decides"
+EQUIVALENT = {
+    "bulk._timeout_means: cap + 1 -> cap - 1": HORIZON,
+    "bulk._timeout_means: cap + 1 -> cap": HORIZON,
+    "bulk._timeout_means: cap + 1 -> cap + 2": HORIZON,
+    "bulk._invert: 10 / size -> 9 / size": "trades aliasing against rounding, both below the tests' tolerance",
+    "bulk._invert: 10 / size -> 11 / size": "trades aliasing against rounding, both below the tests' tolerance",
+    "embedded_chain._damping: spread < _STEADY -> spread <= _STEADY": EDGE,
+    "embedded_chain.landing_law: np.maximum(-np.fft.fft(product).real[:cap], 0) -> "
+    "np.maximum(-np.fft.fft(product).real[:cap], -1)": "only guards against rounding below 0",
+    "embedded_chain._gamma_roots: turns * np.exp(-load) -> np.exp(-load)": NEWTON,
+    "embedded_chain._gamma_roots: spread * load -> spread / load": NEWTON,
+    "embedded_chain._gamma_roots: spread * load -> spread": NEWTON,
+    "embedded_chain._gamma_roots: range(15) -> range(16)": NEWTON,
+    "embedded_chain._gamma_roots: range(15) -> range(14)": NEWTON,
+    "embedded_chain.starts_above: starts // 5 -> starts // 4": HORIZON,
+    "embedded_chain.starts_above: starts // 5 -> starts // 6": HORIZON,
+    "embedded_chain.starts_above: memory ** starts -> memory": HORIZON,
+    "embedded_chain.starts_above: (cap + starts) * arrivals_law(arrivals, service_cv2, cap + starts) * memory ** "
+    "starts > 1e-17 -> (cap + starts) * arrivals_law(arrivals, service_cv2, cap + starts) * memory ** starts >= "
+    "1e-17": HORIZON,
+    "embedded_chain.starts_above: [0] -> [1]": HORIZON,
+    "embedded_chain.starts_above: [0] -> [-1]": HORIZON,
+    "embedded_chain.starts_above: 8 -> 7": HORIZON,
+    "embedded_chain.starts_above: 8 -> 9": HORIZON,
+    "multiserver._mdc_wait_in_services: decay * terms > 40 -> decay * terms > 41": HORIZON,
+    "multiserver._mdc_wait_in_services: decay * terms > 40 -> decay * terms > 39": HORIZON,
+    "multiserver._crommelin_sum: (:, 0) -> (:, -1)": "there is one column",
+    "erlang.mmc_wait_tail: np.where(stable, spare_rate, 1.0) -> np.where(stable, spare_rate, 2.0)": MASKED,
+    "erlang.mmc_wait_tail: np.where(stable, spare_rate, 1.0) -> np.where(stable, spare_rate, 0.0)": MASKED,
+    "exponential_batch._mmab_root: offered < batch_cap -> offered <= batch_cap": MASKED,
+    "exponential_batch._mmab_root: batch_cap / 2 -> batch_cap / 3": MASKED,
+    "exponential_batch._mmab_root: np.log(stable) - 1 -> np.log(stable) - 2": "a wider bracket around the same root",
+    "dynamic_batching._empty_probability: weight * np.minimum(most_arrivals * distance, 1) -> "
+    "np.minimum(most_arrivals * distance, 1)": HORIZON,
+    "dynamic_batching._empty_probability: most_arrivals * distance -> distance": HORIZON,
+    "order_statistics.geometric_max: decay < 0.05 -> decay <= 0.05": EDGE,
+    "token_load.resident_tokens: np.where(prompt_length > 0, second, 0) -> np.where(prompt_length > 0, second, 1)":
+        "multiplied by a prompt of 0",
+    "multiserver._mdc_wait_in_services: terms + 1 -> terms + 2": HORIZON,
+}
+
+
+def replacements(node):
+    """Yield what `node` may be replaced with."""
+    if isinstance(node, ast.BinOp):
+        if type(node.op) in SWAPS:
+            yield ast.BinOp(node.left, SWAPS[type(node.op)](), node.right)
+        if isinstance(node.op, (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.Pow)):
+            yield node.left
+        if isinstance(node.op, (ast.Add, ast.Mult)):
+            yield node.right
+    elif isinstance(node, ast.Compare) and type(node.ops[0]) in SWAPS:
+        yield ast.Compare(node.left, [SWAPS[type(node.ops[0])](), *node.ops[1:]], node.comparators)
+    elif isinstance(node, ast.UnaryOp) and isinstance(node.op, (ast.USub, ast.Invert)):
+        yield node.operand
+    elif isinstance(node, ast.Constant) and type(node.value) in (int, float):
+        yield ast.Constant(node.value + 1)
+        yield ast.Constant(node.value - 1)
+    elif isinstance(node, ast.Attribute) and node.attr in ("minimum", "maximum"):
+        yield ast.Attribute(node.value, "maximum" if node.attr == "minimum" else "minimum", node.ctx)
+
+
+def places(tree):
+    """Yield function name, parent, field, index and node of everything that computes."""
+    stack = [(None, tree)]
+    while stack:
+        function, parent = stack.pop()
+        if isinstance(parent, ast.FunctionDef):
+            function = parent.name
+        if isinstance(parent, (ast.Raise, ast.JoinedStr, ast.ImportFrom, ast.arguments)):
+            continue
+        for field, value in ast.iter_fields(parent):
+            for index, node in enumerate(value if isinstance(value, list) else [value]):
+                if isinstance(node, ast.AST):
+                    yield function, parent, field, index if isinstance(value, list) else None, node
+                    stack.append((function, node))
+
+
+def mutants(source):
+    """Return label, line and source of each mutant, a label only once."""
+    tree = ast.parse(source)
+    found = {}
+    for number, (function, parent, field, index, node) in enumerate(places(tree)):
+        # A bare number says little: show the expression around it.
+        shown = parent if isinstance(node, ast.Constant) and isinstance(parent, ast.expr) else node
+        before = ast.unparse(shown)
+        for choice, changed in enumerate(replacements(node)):
+            put(parent, field, index, changed)
+            label = f"{function}: {before} -> {ast.unparse(parent if shown is parent else changed)}"
+            put(parent, field, index, node)
+            found.setdefault((label, node.lineno), (number, choice))
+    return [(label, line, mutated(tree, *where)) for (label, line), where in found.items()]
+
+
+def put(parent, field, index, node):
+    """Set a child of `parent`, in a list or not."""
+    if index is None:
+        setattr(parent, field, node)
+    else:
+        getattr(parent, field)[index] = node
+
+
+def mutated(tree, number, choice):
+    """Return the source with one node replaced."""
+    tree = copy.deepcopy(tree)
+    _, parent, field, index, node = list(places(tree))[number]
+    put(parent, field, index, list(replacements(node))[choice])
+    return ast.unparse(ast.fix_missing_locations(tree))
+
+
+def run_tests(folder, suite):
+    """Exit with pytest's code; called in a process of its own."""
+    os.chdir(folder)
+    sys.path.insert(0, str(folder))
+    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+        code = pytest.main(["-x", "-q", "-p", "no:cacheprovider", "--assert=plain", suite])
+    os._exit(int(code))
+
+
+def outcome(folder, suite, timeout):
+    """Return whether the tests pass: "survived", "killed" or "timed out"."""
+    process = multiprocessing.get_context("fork").Process(target=run_tests, args=(folder, suite))
+    process.start()
+    process.join(timeout)
+    if process.is_alive():
+        process.kill()
+        process.join()
+        return "timed out"
+    return "survived" if process.exitcode == 0 else "killed"
+
+
+def report(module, folder, sample, seed, timeout):
+    """Print the survivors of one module; return how many mutants it had and how many were killed."""
+    path = folder / "lib" / f"{module}.py"
+    source = path.read_text()
+    chosen = mutants(source)
+    if sample and sample < len(chosen):
+        chosen = random.Random(seed).sample(chosen, sample)
+    suites = [f"tests/test_{module}.py", "tests/test_theory_values.py"]
+    if any(outcome(folder, suite, 300) != "survived" for suite in suites):
+        raise SystemExit(f"{module}: the tests fail without a mutant")
+    killed, excused = 0, 0
+    for label, line, text in chosen:
+        path.write_text(text)
+        lives = all(outcome(folder, suite, timeout) == "survived" for suite in suites)
+        killed += not lives
+        reason = EQUIVALENT.get(f"{module}.{label}")
+        if lives and reason:
+            excused += 1
+        elif lives:
+            print(f"  survivor {module}.py:{line} {module}.{label}", flush=True)
+    path.write_text(source)
+    counted = len(chosen) - excused
+    print(f"{module}: {killed} of {counted} killed ({100 * killed / max(counted, 1):.1f} %), "
+          f"{excused} equivalent left out", flush=True)
+    return counted, killed
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("modules", nargs="+", choices=[*MODULES, "all"])
+    parser.add_argument("--sample", type=int, default=0, help="mutants per module; 0 for all")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--timeout", type=float, default=60, help="seconds per mutant")
+    options = parser.parse_args()
+    modules = MODULES if "all" in options.modules else options.modules
+    sys.dont_write_bytecode = True
+    os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
+    # A red test is enough; its smallest example is not needed.
+    phases = (hypothesis.Phase.explicit, hypothesis.Phase.generate)
+    hypothesis.settings.register_profile("mutants", phases=phases, database=None, derandomize=True)
+    hypothesis.settings.load_profile("mutants")
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        for part in ("lib", "tests"):
+            shutil.copytree(ROOT / part, folder / part, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copy(ROOT / "pyproject.toml", folder)
+        totals = [report(module, folder, options.sample, options.seed, options.timeout) for module in modules]
+    counted, killed = map(sum, zip(*totals, strict=True))
+    print(f"all: {killed} of {counted} killed ({100 * killed / counted:.1f} %)")
+
+
+if __name__ == "__main__":
+    main()
