@@ -264,6 +264,15 @@ def carried_over(known, to):
 def layers_time(coefficients, points):
     """Return the time of all layers of each step of `points`, per `coefficients`; seconds, shape (n,).
 
+    Parameters
+    ----------
+    coefficients : Coefficients
+    points : dict of ndarray
+
+    Returns
+    -------
+    ndarray, shape (n,)
+
     Raises
     ------
     ValueError

@@ -26,6 +26,19 @@ CONFIGURATION = ("accelerator", "model", "engine", "precision")
 def effective_batch(hardware, model, concurrency, context, precision):
     """Return how many of `concurrency` sequences decode together: no more than fit in memory, at least 1.
 
+    Parameters
+    ----------
+    hardware : Hardware
+        The group of devices.
+    model : Model
+    concurrency, context : array_like
+        Requests in flight; tokens of each sequence. They broadcast together.
+    precision : Precision
+
+    Returns
+    -------
+    ndarray
+
     Raises
     ------
     ValueError
