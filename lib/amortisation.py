@@ -18,6 +18,15 @@ CLASSES = ("large, shared key heads", "small, shared key heads", "large, a key h
 def model_class(name):
     """Return which of `CLASSES` a dense model is in: large from 30e9 parameters; GQA or MHA.
 
+    Parameters
+    ----------
+    name : str
+        Of a catalogued model.
+
+    Returns
+    -------
+    str
+
     Raises
     ------
     ValueError

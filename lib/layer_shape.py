@@ -14,6 +14,14 @@ SIXTEEN_BIT = 2.0
 def kind(model):
     """Return which attention kernel a model needs: "grouped", or "one to one" key head per query head.
 
+    Parameters
+    ----------
+    model : Model
+
+    Returns
+    -------
+    str
+
     Raises
     ------
     ValueError
@@ -27,6 +35,16 @@ def kind(model):
 
 def share(model, tensor_parallel):
     """Return `tensor_parallel` as an int, or refuse it if the query heads do not split so.
+
+    Parameters
+    ----------
+    model : Model
+    tensor_parallel : int
+        Devices that share each layer, at least 1.
+
+    Returns
+    -------
+    int
 
     Raises
     ------
@@ -127,6 +145,11 @@ def bound(hardware, model, batch_size, context, *, tensor_parallel=1):
 
 def regime(step):
     """Return the load regime of each step of `bound`, by which errors are reported.
+
+    Parameters
+    ----------
+    step : roofline.Step
+        From `bound`.
 
     Returns
     -------

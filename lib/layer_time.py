@@ -201,6 +201,20 @@ def attention_time(coefficients, model, batch_size, context, *, tensor_parallel=
 def head_time(coefficients, hardware, model, batch_size, *, tensor_parallel=1):
     """Return the time of the output head: one more matrix product, a step, at the same efficiencies.
 
+    Parameters
+    ----------
+    coefficients : Coefficients
+    hardware : Hardware
+    model : Model
+    batch_size : array_like
+        Sequences decoded together, at least 1.
+    tensor_parallel : int
+
+    Returns
+    -------
+    ndarray
+        Seconds, in the shape of `batch_size`.
+
     Raises
     ------
     ValueError

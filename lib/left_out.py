@@ -13,6 +13,15 @@ from lib.model import model
 def shape_of(name):
     """Return what two models share if their layers are the same, such as Llama-2-70B and Llama-3-70B.
 
+    Parameters
+    ----------
+    name : str
+        Of a catalogued model.
+
+    Returns
+    -------
+    tuple of int
+
     Raises
     ------
     ValueError

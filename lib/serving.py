@@ -26,6 +26,21 @@ CONFIGURATION = ("accelerator", "model", "engine", "precision")
 def effective_batch(hardware, model, concurrency, context, precision):
     """Return how many of `concurrency` sequences decode together: no more than fit in memory, at least 1.
 
+    Parameters
+    ----------
+    hardware : Hardware
+    model : Model
+    concurrency : array_like
+        Requests in the closed loop, at least 1. Broadcasts with `context`.
+    context : array_like
+        Tokens cached for each, at least 1.
+    precision : Precision
+
+    Returns
+    -------
+    ndarray
+        Sequences.
+
     Raises
     ------
     ValueError
