@@ -21,6 +21,7 @@ def model_class(name):
     Parameters
     ----------
     name : str
+        Of a catalogued model.
 
     Returns
     -------

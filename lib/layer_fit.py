@@ -262,7 +262,18 @@ def carried_over(known, to):
 
 
 def layers_time(coefficients, points):
-    """Return the time of all layers of each step of `points`, per `coefficients`; seconds, shape (n,).
+    """Return the time of all layers of each step.
+
+    Parameters
+    ----------
+    coefficients : Coefficients
+    points : dict of ndarray, each shape (n,)
+        The first six of `COLUMNS`.
+
+    Returns
+    -------
+    ndarray, shape (n,)
+        Seconds.
 
     Parameters
     ----------

@@ -21,7 +21,6 @@ def kind(model):
     Returns
     -------
     str
-        One of `KINDS`.
 
     Raises
     ------
@@ -150,6 +149,7 @@ def regime(step):
     Parameters
     ----------
     step : roofline.Step
+        From `bound`.
 
     Returns
     -------

@@ -205,9 +205,9 @@ def head_time(coefficients, hardware, model, batch_size, *, tensor_parallel=1):
     ----------
     coefficients : Coefficients
     hardware : Hardware
-        One device.
     model : Model
     batch_size : array_like
+        Sequences decoded together, at least 1.
     tensor_parallel : int
 
     Returns

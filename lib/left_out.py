@@ -16,11 +16,11 @@ def shape_of(name):
     Parameters
     ----------
     name : str
+        Of a catalogued model.
 
     Returns
     -------
-    tuple
-        Hidden size, query heads, key heads, head size, network size and matrices.
+    tuple of int
 
     Raises
     ------

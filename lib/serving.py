@@ -29,15 +29,17 @@ def effective_batch(hardware, model, concurrency, context, precision):
     Parameters
     ----------
     hardware : Hardware
-        The group of devices.
     model : Model
-    concurrency, context : array_like
-        Requests in flight; tokens of each sequence. They broadcast together.
+    concurrency : array_like
+        Requests in the closed loop, at least 1. Broadcasts with `context`.
+    context : array_like
+        Tokens cached for each, at least 1.
     precision : Precision
 
     Returns
     -------
     ndarray
+        Sequences.
 
     Raises
     ------
