@@ -275,15 +275,6 @@ def layers_time(coefficients, points):
     ndarray, shape (n,)
         Seconds.
 
-    Parameters
-    ----------
-    coefficients : Coefficients
-    points : dict of ndarray
-
-    Returns
-    -------
-    ndarray, shape (n,)
-
     Raises
     ------
     ValueError
