@@ -350,7 +350,7 @@ def test_a_complaint_gives_file_and_line():
     assert found[0].startswith("index.md:2: '4 ms' is typed by hand")
 
 
-TYPED = re.compile(rf"{NUMBER}(?![\w-])")
+TYPED = re.compile(rf"{NUMBER}(?![\w/-])")
 
 
 def typed_in_descriptions(text):

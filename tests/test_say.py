@@ -37,7 +37,7 @@ def test_a_description_takes_its_numbers_from_what_was_said():
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(prose, "glue", lambda key, given, display: shown.update({key: given}))
         prose.say("step-1", 0.00448, "s")
-        line = prose.theme.alt.Chart(prose.theme.rows(x=[1, 2], y=[1, 2])).mark_line().encode("x:Q", "y:Q")
+        line = prose.theme.alt.Chart(prose.theme.rows(x=[1, 2], y=[1, 2])).mark_line().encode(x="x:Q", y="y:Q")
         prose.show("fig", prose.theme.finished(line, "One sequence takes {step-1} and the next is nearly free."))
         with pytest.raises(ValueError, match="description must name values that were said before, got 'step-9'"):
             prose.show("fig", prose.theme.finished(line, "One sequence takes {step-9} and the next is nearly free."))
