@@ -238,6 +238,53 @@ def lines(series, *, x_title, y_title, x_values=None, y_scale=None, y_labels=Non
     return theme.finished(chart, description)
 
 
+def measured(curves, points, *, y_title, y_scale, description):
+    """Return curves over batch size and measured points with their intervals; points are never joined.
+
+    Parameters
+    ----------
+    curves : dict of str to (meaning, dash, batch_size, values)
+        Legend text to a meaning of `theme.COLOURS`, a dash pattern and arrays of shape (n,),
+        values in the unit of the axis.
+    points : dict of str to (batch_size, values, lower, upper)
+        Legend text to arrays of shape (m,): a shape for each entry, six at most.
+    y_title : str
+        With its unit.
+    y_scale : dict
+        For Altair's scale of the y axis.
+    description : str
+
+    Returns
+    -------
+    altair.LayerChart
+    """
+    x = alt.X("batch:Q", title="batch size (sequences)").scale(**BATCH_AXIS)
+    line = theme.rows(
+        batch=np.concatenate([batch for *_, batch, _ in curves.values()]),
+        value=np.concatenate([values for *_, values in curves.values()]),
+        series=np.repeat([*curves], [len(values) for *_, values in curves.values()]),
+    )
+    legend = alt.Legend(title=None, symbolType="stroke", symbolSize=500)
+    colours = [theme.light(meaning) for meaning, *_ in curves.values()]
+    dashes = [dash for _, dash, *_ in curves.values()]
+    y = alt.Y("value:Q", title=y_title).scale(**y_scale)
+    drawn = alt.Chart(line).mark_line().encode(
+        x, y,
+        color=alt.Color("series:N", legend=legend).scale(domain=[*curves], range=colours),
+        strokeDash=alt.StrokeDash("series:N", legend=legend).scale(domain=[*curves], range=dashes),
+    )  # fmt: skip
+    batch, value, low, high = (np.concatenate([one[at] for one in points.values()]) for at in range(4))
+    marks = np.repeat([*points], [len(one[0]) for one in points.values()])
+    seen = alt.Chart(theme.rows(batch=batch, value=value, low=low, high=high, mark=marks))
+    spans = seen.mark_rule(color=theme.light("measured")).encode(
+        x, alt.Y("low:Q", title=y_title).scale(**y_scale), alt.Y2("high:Q")
+    )
+    shapes = ["circle", "square", "triangle-up", "diamond", "cross", "triangle-down"][: len(points)]
+    shape = alt.Shape("mark:N", legend=alt.Legend(title=None)).scale(domain=[*points], range=shapes)
+    dots = seen.mark_point(filled=True, color=theme.light("measured"), size=55).encode(x, y, shape=shape)
+    return theme.finished(alt.layer(drawn, spans, dots), description)
+
+
 def by_year(names, years, values, trend, *, y_title, labelled, description):
     """Return values over the year of release, with a fitted trend and some of the points named.
 

@@ -29,6 +29,10 @@ EXAMPLES = {
         {"one": ("weights", [1, 0], X, Y), "two": ("muted", [4, 4], X[:2], Y[:2])},
         x_title="batch size (sequences)", y_title="step time (ms)", marks={"seen": (X, Y)}, description=SAID,
     ),
+    "measured": lambda: charts.measured(
+        {"bound": ("weights", [1, 0], X, Y)}, {"seen": (X, Y, 0.9 * Y, 1.1 * Y), "again": (X, Y, Y, Y)},
+        y_title="step time (ms)", y_scale={"type": "log"}, description=SAID,
+    ),
     "by_year": lambda: charts.by_year(
         ["A", "B", "C"], [2016, 2020, 2024], 100 * Y, ([2016, 2024], [20, 90], [10, 70], [30, 120]),
         y_title="ridge point (FLOP/B)", labelled=["B"], description=SAID,
