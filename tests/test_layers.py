@@ -12,7 +12,7 @@ LAYERS = {
         *("domains", "queueing", "erlang", "multiserver", "bulk", "embedded_chain", "exponential_batch"),
         *("batch_law", "dynamic_batching", "control_limit", "formation", "occupancy", "order_statistics", "token_load"),
         *("processor_sharing", "static_batch"),
-        *("latency", "fit", "roofline", "memory"),
+        *("latency", "fit", "roofline", "memory", "layer_shape", "layer_time", "layer_fit", "left_out", "calibration", "serving", "amortisation"),
     ],
     "systems": ["batching", "simulation", "decode", "records", "bench", "measurement", "cost"],
     "page": ["expressions", "theme", "charts", "prose", "claims", "figures", "downloads", "book"],

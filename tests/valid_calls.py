@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from lib import decode, fit, llama, records
+from lib import calibration, decode, fit, layer_fit, layer_shape, llama, measured, records
 from lib.footprint import BF16
 from lib.hardware import hardware
 from lib.model import model
@@ -56,7 +56,14 @@ H100, LLAMA, MIXTRAL, WINDOWED, LATENT = (
     hardware("H100 SXM"), model("Llama-3-8B"), model("Mixtral-8x7B"), model("gpt-oss-20b"), model("DeepSeek-V3"),
 )  # fmt: skip
 STEP = decode_step(H100, LLAMA, 8, 2048)
-DATA = files("lib") / "data"
+DATA, ROOT = files("lib") / "data", Path(__file__).resolve().parent.parent
+FITTED, LAYERS = calibration.catalogue()["H100 SXM"], layer_shape.bound(H100, LLAMA, 8, 2048)
+STEPS = dict(measured.table("decode_steps"))
+STEPS = layer_fit.chosen(STEPS, STEPS["accelerator"] == "RTX 4090")
+ALL_REDUCES = layer_fit.chosen(dict(measured.table("all_reduce")), np.arange(90) < 45)
+CHAT = layer_fit.chosen(dict(measured.table("end_to_end")), measured.table("end_to_end")["quantity"] == "tpot")
+CHAT = layer_fit.chosen(CHAT, np.arange(len(CHAT["value"])) < 18)
+INSIDE = Without("part of the law: its callers have checked what it gets")
 BATCHES, CONTEXTS = np.array([1.0, 1, 2, 4, 8, 8]), np.array([16.0, 64, 32, 16, 64, 16])
 TIMES = 1.0 + 0.1 * BATCHES + 0.01 * BATCHES * CONTEXTS
 STRAIGHT = fit.affine(BATCHES, CONTEXTS, TIMES)
@@ -131,6 +138,65 @@ CALLS = {
         "idle_share": call(step=STEP),
         "regime": call(step=STEP),
         "ridge_batch": call(hardware=H100, model=MIXTRAL, precision=BF16),
+    },
+    "layer_shape": {
+        "kind": call(model=LLAMA),
+        "share": call(model=LLAMA, tensor_parallel=2),
+        "matrices": INSIDE,
+        "activation_bytes": INSIDE,
+        "cache_read": INSIDE,
+        "bound": call(hardware=H100, model=LLAMA, batch_size=8, context=2048, tensor_parallel=2),
+        "regime": call(step=LAYERS),
+    },
+    "layer_time": {
+        "Coefficients": call(**attributes(FITTED)),
+        "smooth_maximum": INSIDE,
+        "stream_time": INSIDE,
+        "knots": INSIDE,
+        "linear_time": call(coefficients=FITTED, hardware=H100, model=LLAMA, batch_size=8, tensor_parallel=2),
+        "attention_time": call(coefficients=FITTED, model=LLAMA, batch_size=8, context=2048, tensor_parallel=2),
+        "head_time": call(coefficients=FITTED, hardware=H100, model=LLAMA, batch_size=8, tensor_parallel=2),
+        "all_reduce_time": call(coefficients=FITTED, hardware=H100, message_bytes=65536, workers=2),
+    },
+    "layer_fit": {
+        "Candidate": call(name=Text("law"), by_width=True, by_context=True, by_size=False),
+        "chosen": INSIDE,
+        "checked": Without("the check itself: its messages are tested through `fitted`"),
+        "fitted": call(points=STEPS, candidate=layer_fit.LAW),
+        "carried_over": call(known=calibration.catalogue(), to=H100),
+        "layers_time": call(coefficients=FITTED, points=STEPS),
+        "fitted_links": call(points=ALL_REDUCES, link_bandwidth=6e11),
+        "with_links": INSIDE,
+    },
+    "left_out": {
+        "shape_of": call(name="Llama-3-8B"),
+        "without": call(points=STEPS, out=np.arange(44) < 20),
+        "left_out_times": Without("takes seconds: tested in test_left_out"),
+    },
+    "calibration": {
+        "Prediction": Without("a result: predict makes it from arguments that it has checked"),
+        "catalogue": call(),
+        "errors": call(),
+        "left_out": call(),
+        "serving_left_out": call(),
+        "coefficients": call(accelerator="H200 SXM"),
+        "error_range": call(calibrated_on="H100 SXM", regime="knee"),
+        "predict": call(accelerator="H100 SXM", model="Llama-3-8B", batch_size=8, context=2048, tensor_parallel=2),
+        "predictions_for": call(file=ROOT / "tests" / "data" / "configurations.csv"),
+        "main": Without("the command line: tested in test_calibration"),
+    },
+    "amortisation": {
+        "model_class": call(name="Llama-3-8B"),
+        "kernel_ratios": call(batch_size=32),
+        "engine_ratios": call(batch_size=32),
+        "half_saturation_batch": call(fixed_time=5e-3, time_per_sequence=1e-4),
+        "batches_to_memory": call(hardware=H100, model=LLAMA, context=2048, precision=BF16, most=1024),
+    },
+    "serving": {
+        "effective_batch": call(hardware=H100, model=LLAMA, concurrency=64, context=2048, precision=BF16),
+        "terms": call(points=CHAT),
+        "fitted": call(ideal=np.full((3, 8), 1e-3), time=[0.01, 0.02, 0.03], pull=0.1, prefill=True),
+        "without_each_shape": call(points=CHAT, prefill=False),
     },
     "machine": {"processor": call(), "caches": call(), "free_memory": call(), "driver": call()},
     "fit": {
@@ -235,6 +301,11 @@ _FREE = "the part takes no time"
 # A stricter function may refuse it all the same, by name.
 ALLOWED = {
     **valid_queueing_calls.ALLOWED,
+    "fixed_time": {"zero": "nothing is shared"},
+    "Coefficients.overhead": {"zero": "nothing is fixed"},
+    "Coefficients.overhead_per_width": {"zero": "width costs nothing"},
+    "Coefficients.small_matrix_loss": {"zero": "all matrices stream alike"},
+    "Coefficients.all_reduce_latency": {"empty": "no link was timed"},
     "value": {"negative": "a difference may be", "zero": "so may a difference"},
     "Fact.value": {},
     "context": {"zero": "nothing is cached yet"},
