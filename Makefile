@@ -6,16 +6,19 @@ PAGES := index.md _config.yml _toc.yml references.bib CITATION.cff $(wildcard ch
 CODE  := $(wildcard lib/*.py lib/data/* lib/static/* lib/templates/* measurements/*.json) scripts/build_book.py
 LOCK  := requirements.txt constraints.txt pyproject.toml
 
-.PHONY: help book test lab clean
+.PHONY: help book test measure lab clean
 
 help: ## Show this list
-	@grep -hE '^[a-z]+:.*## ' Makefile | awk -F ':.*## ' '{printf "make %-6s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z]+:.*## ' Makefile | awk -F ':.*## ' '{printf "make %-7s %s\n", $$1, $$2}'
 
 book: _build/book.stamp ## Set up what is needed and build the book into _build/html
 	@echo "The book is in _build/html/index.html"
 
 test: _build/book.stamp $(VENV)/test.stamp ## Set up what is needed, build the book, run every test
 	$(BIN)/python -m pytest
+
+measure: $(VENV)/book.stamp ## Measure this machine (3 minutes; DTYPE=bf16 for 16 bit); the next `make book` shows it
+	$(BIN)/python -m lib.measurement $(if $(DTYPE),--dtype $(DTYPE)) $(if $(RECORD),--output $(RECORD)) $(OPTIONS)
 
 lab: $(VENV)/lab.stamp ## Open JupyterLab; each chapter opens as a notebook
 	$(BIN)/jupyter lab

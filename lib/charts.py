@@ -181,7 +181,7 @@ def memory_sizes(names, on_chip, capacity, marks, *, description):
     return theme.finished(rule + points + text, description, height=18 * len(names))
 
 
-def lines(series, *, x_title, y_title, y_scale=None, y_labels=None, marks=None, description):
+def lines(series, *, x_title, y_title, x_values=None, y_scale=None, y_labels=None, marks=None, description):
     """Return curves over batch size, told apart by dash and by colour; points are never joined.
 
     Parameters
@@ -191,6 +191,8 @@ def lines(series, *, x_title, y_title, y_scale=None, y_labels=None, marks=None, 
         and values of shape (n,) in the unit of the axis.
     x_title, y_title : str
         With units.
+    x_values : array_like, optional
+        Where the x axis has its labels.
     y_scale : dict, optional
         For Altair's scale of the y axis.
     y_labels : str, optional
@@ -204,6 +206,8 @@ def lines(series, *, x_title, y_title, y_scale=None, y_labels=None, marks=None, 
     altair.LayerChart
     """
     x = alt.X("batch:Q", title=x_title).scale(**BATCH_AXIS)
+    if x_values is not None:
+        x = x.axis(values=[*map(float, x_values)])
     y = alt.Y("value:Q", title=y_title).scale(**(y_scale or {}))
     if y_labels:
         y = y.axis(labelExpr=y_labels)
@@ -232,6 +236,53 @@ def lines(series, *, x_title, y_title, y_scale=None, y_labels=None, marks=None, 
             x, y, shape=shape
         )  # fmt: skip
     return theme.finished(chart, description)
+
+
+def measured(curves, points, *, y_title, y_scale, description):
+    """Return curves over batch size and measured points with their intervals; points are never joined.
+
+    Parameters
+    ----------
+    curves : dict of str to (meaning, dash, batch_size, values)
+        Legend text to a meaning of `theme.COLOURS`, a dash pattern and arrays of shape (n,),
+        values in the unit of the axis.
+    points : dict of str to (batch_size, values, lower, upper)
+        Legend text to arrays of shape (m,): a shape for each entry, six at most.
+    y_title : str
+        With its unit.
+    y_scale : dict
+        For Altair's scale of the y axis.
+    description : str
+
+    Returns
+    -------
+    altair.LayerChart
+    """
+    x = alt.X("batch:Q", title="batch size (sequences)").scale(**BATCH_AXIS)
+    line = theme.rows(
+        batch=np.concatenate([batch for *_, batch, _ in curves.values()]),
+        value=np.concatenate([values for *_, values in curves.values()]),
+        series=np.repeat([*curves], [len(values) for *_, values in curves.values()]),
+    )
+    legend = alt.Legend(title=None, symbolType="stroke", symbolSize=500)
+    colours = [theme.light(meaning) for meaning, *_ in curves.values()]
+    dashes = [dash for _, dash, *_ in curves.values()]
+    y = alt.Y("value:Q", title=y_title).scale(**y_scale)
+    drawn = alt.Chart(line).mark_line().encode(
+        x, y,
+        color=alt.Color("series:N", legend=legend).scale(domain=[*curves], range=colours),
+        strokeDash=alt.StrokeDash("series:N", legend=legend).scale(domain=[*curves], range=dashes),
+    )  # fmt: skip
+    batch, value, low, high = (np.concatenate([one[at] for one in points.values()]) for at in range(4))
+    marks = np.repeat([*points], [len(one[0]) for one in points.values()])
+    seen = alt.Chart(theme.rows(batch=batch, value=value, low=low, high=high, mark=marks))
+    spans = seen.mark_rule(color=theme.light("measured")).encode(
+        x, alt.Y("low:Q", title=y_title).scale(**y_scale), alt.Y2("high:Q")
+    )
+    shapes = ["circle", "square", "triangle-up", "diamond", "cross", "triangle-down"][: len(points)]
+    shape = alt.Shape("mark:N", legend=alt.Legend(title=None)).scale(domain=[*points], range=shapes)
+    dots = seen.mark_point(filled=True, color=theme.light("measured"), size=55).encode(x, y, shape=shape)
+    return theme.finished(alt.layer(drawn, spans, dots), description)
 
 
 def by_year(names, years, values, trend, *, y_title, labelled, description):
@@ -300,3 +351,148 @@ def ratio_dots(names, ratios, kinds, *, x_title, description):
         color=theme.light("weights"), strokeWidth=2.5
     ).encode(x)  # fmt: skip
     return theme.finished(bound + points, description, height=28 * len(order))
+
+
+def regimes(machines, models, parts, batch_size, *, description):
+    """Return the parts of a step against batch; accelerator, model and context are controls.
+
+    Parameters
+    ----------
+    machines : tuple of array_like, each shape (n,)
+        Names, bandwidths (B/s), peaks (FLOP/s) and usable memories (B); the first is shown.
+    models : tuple of array_like, each shape (m,)
+        Names; weights in memory (B); weights read (B); cache (B/token); FLOP with the weights of a
+        token; FLOP with a token of context; the first is shown.
+    parts : dict
+        ``weights``, ``cache``, ``arithmetic``, ``step`` (s) and ``full`` (sequences) as expressions in
+        ``datum.n``, ``context``, ``bandwidth``, ``peak``, ``room``, ``held``, ``read``, ``cached``,
+        ``linear`` and ``attention``.
+    batch_size : array_like
+    description : str
+
+    Returns
+    -------
+    altair.LayerChart
+    """
+    x, y = _x("n", "batch size (sequences)", **BATCH_AXIS), _y("time", "bound on the step (ms, log scale)", type="log")
+    names = {"weights": "weights", "cache": "cache", "arithmetic": "arithmetic", "step": "whole step"}
+    colours = [theme.light(meaning) for meaning in ("weights", "cache", "arithmetic", "measured")]
+    dashes = [*(theme.DASHES[name] for name in ("weights", "cache", "arithmetic")), [1, 0]]
+    base = alt.Chart(theme.rows(n=np.asarray(batch_size, float))).transform_calculate(
+        full=str(parts["full"]), **{name: f"{KILO}*{parts[name]}" for name in names}
+    )
+    folded = base.transform_fold([*names], as_=["part", "time"]).transform_calculate(
+        part=f"({names!r})[datum.part]"
+    ).transform_filter("datum.time>0")  # fmt: skip
+    legend = alt.Legend(title=None, symbolType="stroke", symbolSize=500)
+    drawn = {
+        "color": alt.Color("part:N", legend=legend).scale(domain=[*names.values()], range=colours),
+        "strokeDash": alt.StrokeDash("part:N", legend=legend).scale(domain=[*names.values()], range=dashes),
+    }
+    fits = folded.transform_filter("datum.n<=datum.full").mark_line().encode(x, y, **drawn)
+    beyond = folded.transform_filter("datum.n>=datum.full").mark_line(strokeWidth=1, opacity=0.55).encode(x, y, **drawn)
+    one = alt.Chart(theme.rows(n=[1])).transform_calculate(
+        full=str(parts["full"]),
+        shown=f"datum.full>={np.max(batch_size)}?null:datum.full",
+        text="datum.full<1?'does not fit':'memory is full at '+format(datum.full,',.0f')+' sequences'",
+    )
+    end = one.transform_filter("datum.shown!=null&&datum.full>=1").mark_rule(strokeDash=theme.DASHES["muted"]).encode(
+        alt.X("shown:Q", title="batch size (sequences)").scale(**BATCH_AXIS)
+    )  # fmt: skip
+    words = one.mark_text(align="left", baseline="top", fontSize=13).encode(
+        x=alt.value(8), y=alt.value(6), text="text:N"
+    )
+    chart = alt.layer(fits, beyond, end, words).add_params(*_regime_params(machines, models))
+    return theme.finished(chart, description, height=380)
+
+
+def _regime_params(machines, models):
+    def chosen(names, values, control):
+        pairs = dict(zip(names, map(float, values), strict=True))
+        return f"({pairs!r})[{control}]"
+
+    (where, *rates), (what, *sizes) = machines, models
+    return (
+        alt.param(name="accelerator", value=where[0], bind=alt.binding_select(options=[*where], name="accelerator ")),
+        alt.param(name="model", value=what[0], bind=alt.binding_select(options=[*what], name="model ")),
+        alt.param(
+            name="context", value=1024, bind=alt.binding_range(min=128, max=32768, step=128, name="context (tokens) ")
+        ),
+        *(
+            alt.param(name=name, expr=chosen(where, values, "accelerator"))
+            for name, values in zip(("bandwidth", "peak", "room"), rates, strict=True)
+        ),
+        *(
+            alt.param(name=name, expr=chosen(what, values, "model"))
+            for name, values in zip(("held", "read", "cached", "linear", "attention"), sizes, strict=True)
+        ),
+    )
+
+
+def against(measured, predicted, kinds, *, unit, description):
+    """Return predicted against measured time on two log axes, with the line where they agree.
+
+    Parameters
+    ----------
+    measured, predicted, kinds : array_like, each shape (n,)
+        Seconds; seconds; what kind of point, shown by shape and colour, four at most.
+    unit : str
+        What is timed, for the axis titles.
+    description : str
+
+    Returns
+    -------
+    altair.LayerChart
+    """
+    measured, predicted = KILO * np.asarray(measured), KILO * np.asarray(predicted)
+    kinds = [*kinds]
+    domain = [*dict.fromkeys(kinds)]
+    ends = [min(measured.min(), predicted.min()), max(measured.max(), predicted.max())]
+    x = _x("measured", f"measured {unit} (ms, log scale)", type="log")
+    y = _y("predicted", f"predicted {unit} (ms, log scale)", type="log")
+    legend = alt.Legend(title=None)
+    colours = [theme.light(name) for name in ("weights", "arithmetic", "cache", "simulated")][: len(domain)]
+    shapes = ["circle", "square", "triangle-up", "diamond"][: len(domain)]
+    points = alt.Chart(theme.rows(digits=4, measured=measured, predicted=predicted, kind=kinds)).mark_point(
+        size=26, strokeWidth=1.2
+    ).encode(
+        x, y,
+        color=alt.Color("kind:N", legend=legend).scale(domain=domain, range=colours),
+        shape=alt.Shape("kind:N", legend=legend).scale(domain=domain, range=shapes),
+    )  # fmt: skip
+    line = alt.Chart(theme.rows(measured=ends, predicted=ends)).mark_line(
+        color=theme.light("muted"), strokeDash=theme.DASHES["muted"], strokeWidth=1.5
+    ).encode(x, y)  # fmt: skip
+    return theme.finished(line + points, description, height=400)
+
+
+def ranges(names, low, middle, high, kinds, *, x_title, description):
+    """Return a range and its middle for each case, one row a case, 0 marked.
+
+    Parameters
+    ----------
+    names, low, middle, high, kinds : array_like, each shape (n,)
+        Text; three shares, drawn in per cent; what kind of case, shown by shape, four at most.
+    x_title : str
+    description : str
+
+    Returns
+    -------
+    altair.LayerChart
+    """
+    names, kinds = [*names], [*kinds]
+    low, middle, high = (100 * np.asarray(values) for values in (low, middle, high))
+    rows = theme.rows(name=names, low=low, middle=middle, high=high, kind=kinds)
+    domain = [*dict.fromkeys(kinds)]
+    y = _names(order=[*dict.fromkeys(names)])
+    x = alt.X("low:Q", title=x_title)
+    legend = alt.Legend(title=None)
+    bars = alt.Chart(rows).mark_rule(strokeWidth=2, color=theme.light("muted")).encode(x, alt.X2("high:Q"), y)
+    dots = alt.Chart(rows).mark_point(filled=True, color=theme.light("measured"), size=70).encode(
+        alt.X("middle:Q", title=x_title), y,
+        shape=alt.Shape("kind:N", legend=legend).scale(
+            domain=domain, range=["circle", "square", "triangle-up", "diamond"][: len(domain)]
+        ),
+    )  # fmt: skip
+    zero = alt.Chart(theme.rows(low=[0.0])).mark_rule(color=theme.light("weights"), strokeWidth=2).encode(x)
+    return theme.finished(zero + bars + dots, description, height=28 * len({*names}))

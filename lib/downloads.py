@@ -14,6 +14,7 @@ from lib import book
 LOGGER = logging.getLogger(__name__)
 FOLDER = "notebooks"
 _GLUED_TEXT = re.compile(r"\{glue:text\}`([^`:]+)`")
+_DESCRIBED = re.compile(r"\{([\w-]+)\}")  # in the description of a chart
 _GLUED_BLOCK = re.compile(
     r"^(:{3,})\{(chart|tabular)\} *(\S+)\n(?::\w+:.*\n)*\n?(.*?)\n\1 *$", re.MULTILINE | re.DOTALL
 )
@@ -53,7 +54,8 @@ def _check_glue(app, env):
     """Warn, so that the build fails, of a value that was glued and is not used, and of a loose chart."""
     for page in sorted(page for page in env.found_docs if _is_notebook(env, page)):
         source = Path(env.doc2path(page)).read_text(encoding="utf-8")
-        used = {*_GLUED_TEXT.findall(source), *(match[2] for match in _GLUED_BLOCK.findall(source))}
+        used = {*_GLUED_TEXT.findall(source), *_DESCRIBED.findall(source)}
+        used |= {match[2] for match in _GLUED_BLOCK.findall(source)}
         for key, stored in sorted(_glued(app, page).items()):
             if not stored["metadata"].get("handed_over"):
                 message = "glued value %r may show as nothing or as code: hand it over with say(), show() or tabulate()"

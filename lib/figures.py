@@ -212,6 +212,7 @@ def _page_html(app, page, node):
 def _plot(key, record):
     spec = {name: value for name, value in record["spec"].items() if name not in ("$schema", "config")}
     svg = re.sub(r'(id="|url\(#)((?:clip|gradient)\w+)', rf"\g<1>{key}-\g<2>", record["svg"])
+    svg = re.sub(r' (?:role|aria-[a-z]+)="[^"]*"', "", svg)  # the picture as a whole has a description
     label = html.escape(record["spec"]["description"])
     inline = json.dumps(spec, separators=(",", ":")).replace("</", "<\\/")
     return (

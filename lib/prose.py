@@ -10,6 +10,8 @@ from myst_nb import glue
 
 from lib import arguments, theme, units
 
+_SAID = {}  # what this notebook has said so far, for the descriptions of its charts
+
 
 def say(key, value, unit="", *, digits=3):
     """Hand a number, or a word, to the text as ``{glue:text}`key```.
@@ -33,6 +35,7 @@ def say(key, value, unit="", *, digits=3):
     arguments.text("key", key)
     words = isinstance(value, str)
     text = arguments.text("value", value) if words else units.quantity(value, unit, digits=digits)
+    _SAID[key] = text
     if not _in_book():
         print(f"{key}: {text}")
     # Quoted, because MyST-NB reads a text as Python first: 50,000 would become (50, 0).
@@ -42,13 +45,25 @@ def say(key, value, unit="", *, digits=3):
 def show(key, chart):
     """Hand a chart to the text, where ``:::{chart} key`` holds its caption.
 
+    Parameters
+    ----------
+    key : str
+        Permanent: figure address, file name and citation.
+    chart : altair chart
+        Its description may hold ``{key}`` of values that were said before: no number in it is typed.
+
     Raises
     ------
     ValueError
-        If the chart has no description.
+        If the chart has no description, or it names a value that was not said.
     """
     arguments.text("key", key)
-    glue(key, HandedOver(theme.mime_bundle(chart)), display=not _in_book())
+    spec = theme.specification(chart)
+    try:
+        spec["description"] = spec["description"].format_map(_SAID)
+    except KeyError as missing:
+        raise ValueError(f"description must name values that were said before, got {missing}") from None
+    glue(key, HandedOver(theme.mime_bundle(spec)), display=not _in_book())
 
 
 def tabulate(key, columns):

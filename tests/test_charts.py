@@ -29,12 +29,26 @@ EXAMPLES = {
         {"one": ("weights", [1, 0], X, Y), "two": ("muted", [4, 4], X[:2], Y[:2])},
         x_title="batch size (sequences)", y_title="step time (ms)", marks={"seen": (X, Y)}, description=SAID,
     ),
+    "measured": lambda: charts.measured(
+        {"bound": ("weights", [1, 0], X, Y)}, {"seen": (X, Y, 0.9 * Y, 1.1 * Y), "again": (X, Y, Y, Y)},
+        y_title="step time (ms)", y_scale={"type": "log"}, description=SAID,
+    ),
     "by_year": lambda: charts.by_year(
         ["A", "B", "C"], [2016, 2020, 2024], 100 * Y, ([2016, 2024], [20, 90], [10, 70], [30, 120]),
         y_title="ridge point (FLOP/B)", labelled=["B"], description=SAID,
     ),
     "ratio_dots": lambda: charts.ratio_dots(["A", "B", "B"], 1 + Y, ["kernels", "engine", "engine"],
                                             x_title="measured over bound", description=SAID),
+    "regimes": lambda: charts.regimes(
+        (["A", "B"], [1e12, 2e12], [1e14, 2e14], [4e10, 8e10]),
+        (["M", "N"], [1e10, 2e10], [9e9, 2e10], [1e5, 2e5], [2e10, 3e10], [1e5, 1e5]),
+        {"weights": Expression("read") / 1e12, "cache": Expression("datum.n") / 1e3,
+         "arithmetic": Expression("datum.n") / 2e3, "step": Expression("datum.n") / 1e3, "full": Expression("room") / 1e10},
+        X, description=SAID,
+    ),
+    "against": lambda: charts.against(Y, 1.1 * Y, ["one", "two", "one"], unit="step", description=SAID),
+    "ranges": lambda: charts.ranges(["A", "B", "C"], -Y, 0 * Y, Y, ["one", "one", "two"],
+                                    x_title="error (%)", description=SAID),
 }  # fmt: skip
 
 

@@ -8,20 +8,21 @@ import pytest
 LIB = Path(__file__).resolve().parent.parent / "lib"
 LAYERS = {
     "facts": [
-        *("arguments", "units", "hardware", "model", "footprint", "measured"),
+        *("arguments", "units", "machine", "hardware", "model", "llama", "footprint", "measured"),
         *("trace", "arrivals", "lengths", "workload"),
     ],
     "theory": [
         *("domains", "queueing", "erlang", "multiserver", "bulk", "embedded_chain", "exponential_batch"),
         *("batch_law", "dynamic_batching", "control_limit", "formation", "occupancy", "order_statistics", "token_load"),
         *("processor_sharing", "static_batch"),
-        *("latency", "fit", "roofline", "memory"),
+        *("latency", "fit", "roofline", "memory", "layer_shape", "layer_time", "layer_fit", "left_out"),
+        *("calibration", "serving", "amortisation"),
     ],
-    "systems": ["batching", "simulation", "decode", "measurement", "cost"],
+    "systems": ["batching", "simulation", "decode", "records", "bench", "measurement", "cost"],
     "page": ["expressions", "theme", "charts", "prose", "claims", "figures", "downloads", "book"],
 }
 LAYER_OF = {module: layer for layer, modules in LAYERS.items() for module in modules}
-TORCH = {"decode", "measurement"}
+TORCH = {"decode", "bench"}
 OF_THE_PAGE = {"altair", "sphinx", "myst_nb", "docutils", "nbformat", "IPython", "vl_convert", "jupyter_book"}
 NEVER = {"chapters", "tests", "scripts", "benchmarks"}
 NOUNLESS = {"utils", "util", "helpers", "helper", "common", "core", "misc"}

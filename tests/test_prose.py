@@ -3,6 +3,7 @@
 `prose` blanks everything but sentences and keeps every offset, so a fault is named with its line.
 """
 
+import ast
 import re
 from pathlib import Path
 
@@ -347,3 +348,31 @@ def test_an_argument_out_of_order_is_found(text):
 def test_a_complaint_gives_file_and_line():
     found = complaints(lambda _: typed_results("\nIt takes 4 ms."), PAGES[:1])
     assert found[0].startswith("index.md:2: '4 ms' is typed by hand")
+
+
+TYPED = re.compile(rf"{NUMBER}(?![\w/-])")
+
+
+def typed_in_descriptions(text):
+    """Return the numbers that chart descriptions in code cells hold as digits; ``{key}`` holds a said value."""
+    found = []
+    for match in FENCED.finditer(text):
+        if CODE_CELL.match(match["info"].strip()):
+            code = OPTION.sub("", match["body"])
+            for node in ast.walk(ast.parse(code)):
+                if isinstance(node, ast.keyword) and node.arg == "description":
+                    words = re.sub(r"\{[\w-]+\}", "", ast.literal_eval(node.value))
+                    found += TYPED.findall(words)
+    return found
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_no_number_in_the_description_of_a_chart_is_typed(page):
+    """Cure: say() the value before show(), and write {key} in the description."""
+    assert typed_in_descriptions(page.read_text(encoding="utf-8")) == []
+
+
+def test_a_typed_number_in_a_description_is_found():
+    cell = '```{code-cell} ipython3\nshow("fig", charts.lines(x, description="An 8B model takes %s on an H100."))\n```\n'
+    assert typed_in_descriptions(cell % "{step}") == []
+    assert typed_in_descriptions(cell % "4.5 ms") == ["4.5"]

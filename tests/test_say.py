@@ -30,3 +30,16 @@ def test_fifty_billion_is_no_tuple():
 @given(st.one_of(st.integers(-10**12, 10**12), st.floats(1e-9, 1e15)), st.sampled_from(["", "s", "B/s", "%", "token"]))
 def test_a_quantity_stays_as_it_was_formatted(value, unit):
     assert in_the_sentence(value, unit) == units.quantity(value, unit)
+
+
+def test_a_description_takes_its_numbers_from_what_was_said():
+    shown = {}
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(prose, "glue", lambda key, given, display: shown.update({key: given}))
+        prose.say("step-1", 0.00448, "s")
+        line = prose.theme.alt.Chart(prose.theme.rows(x=[1, 2], y=[1, 2])).mark_line().encode(x="x:Q", y="y:Q")
+        prose.show("fig", prose.theme.finished(line, "One sequence takes {step-1} and the next is nearly free."))
+        with pytest.raises(ValueError, match="description must name values that were said before, got 'step-9'"):
+            prose.show("fig", prose.theme.finished(line, "One sequence takes {step-9} and the next is nearly free."))
+    forms, _ = shown["fig"]._repr_mimebundle_()
+    assert forms["text/plain"] == "One sequence takes 4.48\N{NO-BREAK SPACE}ms and the next is nearly free."

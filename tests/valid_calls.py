@@ -12,13 +12,16 @@ what the argument is, and so which bad values it must refuse:
 Where a bad value is a good one, `ALLOWED` says why.
 """
 
+import tempfile
 from dataclasses import fields
 from importlib.resources import files
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+import torch
 
+from lib import calibration, decode, fit, layer_fit, layer_shape, llama, measured, records
 from lib.arrivals import ArrivalLaw
 from lib.batching import DynamicBatching
 from lib.footprint import BF16
@@ -29,6 +32,7 @@ from lib.roofline import decode_step
 from lib.trace import Trace
 from lib.workload import measured_workload
 from tests import valid_queueing_calls
+from tests.test_records import recorded
 
 
 class Text(str):
@@ -57,7 +61,24 @@ H100, LLAMA, MIXTRAL, WINDOWED, LATENT = (
     hardware("H100 SXM"), model("Llama-3-8B"), model("Mixtral-8x7B"), model("gpt-oss-20b"), model("DeepSeek-V3"),
 )  # fmt: skip
 STEP = decode_step(H100, LLAMA, 8, 2048)
-DATA = files("lib") / "data"
+DATA, ROOT = files("lib") / "data", Path(__file__).resolve().parent.parent
+FITTED, LAYERS = calibration.catalogue()["H100 SXM"], layer_shape.bound(H100, LLAMA, 8, 2048)
+STEPS = dict(measured.table("decode_steps"))
+STEPS = layer_fit.chosen(STEPS, STEPS["accelerator"] == "RTX 4090")
+ALL_REDUCES = layer_fit.chosen(dict(measured.table("all_reduce")), np.arange(90) < 45)
+CHAT = layer_fit.chosen(dict(measured.table("end_to_end")), measured.table("end_to_end")["quantity"] == "tpot")
+CHAT = layer_fit.chosen(CHAT, np.arange(len(CHAT["value"])) < 18)
+INSIDE = Without("part of the law: its callers have checked what it gets")
+BATCHES, CONTEXTS = np.array([1.0, 1, 2, 4, 8, 8]), np.array([16.0, 64, 32, 16, 64, 16])
+TIMES = 1.0 + 0.1 * BATCHES + 0.01 * BATCHES * CONTEXTS
+STRAIGHT = fit.affine(BATCHES, CONTEXTS, TIMES)
+RECORD = recorded(lambda batch, context, round: 0.01 * batch)
+RUN = records.summed_up("run", RECORD)
+RECORD_PATH = Path(tempfile.mkdtemp()) / "run.json"
+records.write(RECORD_PATH, RECORD)
+TINY = llama.stand_in(LLAMA, 64)
+TINY_DECODER = decode.decoder(TINY)
+TINY_CACHE = decode.cache(TINY_DECODER, 2, 64)
 
 RNG = np.random.default_rng(0)
 TRACE = Trace(np.array([0.0, 0.5, 2.0]), np.array([8, 9, 10]), np.array([4, 5, 6]))
@@ -154,6 +175,151 @@ CALLS = {
         "regime": call(step=STEP),
         "ridge_batch": call(hardware=H100, model=MIXTRAL, precision=BF16),
     },
+    "layer_shape": {
+        "kind": call(model=LLAMA),
+        "share": call(model=LLAMA, tensor_parallel=2),
+        "matrices": INSIDE,
+        "activation_bytes": INSIDE,
+        "cache_read": INSIDE,
+        "bound": call(hardware=H100, model=LLAMA, batch_size=8, context=2048, tensor_parallel=2),
+        "regime": call(step=LAYERS),
+    },
+    "layer_time": {
+        "Coefficients": call(**attributes(FITTED)),
+        "smooth_maximum": INSIDE,
+        "stream_time": INSIDE,
+        "knots": INSIDE,
+        "linear_time": call(coefficients=FITTED, hardware=H100, model=LLAMA, batch_size=8, tensor_parallel=2),
+        "attention_time": call(coefficients=FITTED, model=LLAMA, batch_size=8, context=2048, tensor_parallel=2),
+        "head_time": call(coefficients=FITTED, hardware=H100, model=LLAMA, batch_size=8, tensor_parallel=2),
+        "all_reduce_time": call(coefficients=FITTED, hardware=H100, message_bytes=65536, workers=2),
+    },
+    "layer_fit": {
+        "Candidate": call(name=Text("law"), by_width=True, by_context=True, by_size=False),
+        "chosen": INSIDE,
+        "checked": Without("the check itself: its messages are tested through `fitted`"),
+        "fitted": call(points=STEPS, candidate=layer_fit.LAW),
+        "carried_over": call(known=calibration.catalogue(), to=H100),
+        "layers_time": call(coefficients=FITTED, points=STEPS),
+        "fitted_links": call(points=ALL_REDUCES, link_bandwidth=6e11),
+        "with_links": INSIDE,
+    },
+    "left_out": {
+        "shape_of": call(name="Llama-3-8B"),
+        "without": call(points=STEPS, out=np.arange(44) < 20),
+        "left_out_times": Without("takes seconds: tested in test_left_out"),
+    },
+    "calibration": {
+        "Prediction": Without("a result: predict makes it from arguments that it has checked"),
+        "catalogue": call(),
+        "errors": call(),
+        "left_out": call(),
+        "serving_left_out": call(),
+        "coefficients": call(accelerator="H200 SXM"),
+        "error_range": call(calibrated_on="H100 SXM", regime="knee"),
+        "predict": call(accelerator="H100 SXM", model="Llama-3-8B", batch_size=8, context=2048, tensor_parallel=2),
+        "predictions_for": call(file=ROOT / "tests" / "data" / "configurations.csv"),
+        "main": Without("the command line: tested in test_calibration"),
+    },
+    "amortisation": {
+        "model_class": call(name="Llama-3-8B"),
+        "kernel_ratios": call(batch_size=32),
+        "engine_ratios": call(batch_size=32),
+        "half_saturation_batch": call(fixed_time=5e-3, time_per_sequence=1e-4),
+        "batches_to_memory": call(hardware=H100, model=LLAMA, context=2048, precision=BF16, most=1024),
+    },
+    "serving": {
+        "effective_batch": call(hardware=H100, model=LLAMA, concurrency=64, context=2048, precision=BF16),
+        "terms": call(points=CHAT),
+        "fitted": call(ideal=np.full((3, 8), 1e-3), time=[0.01, 0.02, 0.03], pull=0.1, prefill=True),
+        "without_each_shape": call(points=CHAT, prefill=False),
+    },
+    "machine": {"processor": call(), "caches": call(), "free_memory": call(), "driver": call()},
+    "fit": {
+        "Fit": Without("a result: the fits make it from arguments that they have checked"),
+        "LeftOut": Without("a result: leave_group_out makes it"),
+        "affine": call(batch_size=BATCHES, context=CONTEXTS, time=TIMES, coverage=0.95),
+        "smooth_max": call(
+            weight_time=np.full(6, 3.0),
+            arithmetic_time=BATCHES,
+            cache_time=CONTEXTS,
+            time=TIMES,
+            sharpness=1.0,
+            overhead=False,
+            coverage=0.95,
+        ),
+        "nearest": call(
+            law=lambda coefficients, size: coefficients[0] + coefficients[1] * size,
+            inputs=(BATCHES,),
+            time=TIMES,
+            start=np.array([1.0, 1.0]),
+            names=("fixed", "slope"),
+            inverted=("slope",),
+            coverage=0.9,
+        ),
+        "parameters": call(fit=STRAIGHT),
+        "predicted": call(fit=STRAIGHT, inputs=(BATCHES, CONTEXTS)),
+        "prediction_interval": call(fit=STRAIGHT, inputs=(BATCHES, CONTEXTS), of="law"),
+        "leave_group_out": call(fit_function=fit.affine, groups=BATCHES, inputs=(BATCHES, CONTEXTS), time=TIMES),
+    },
+    "llama": {
+        "stand_in": call(model=MIXTRAL, divisor=4),
+        "weight_shapes": call(model=LLAMA),
+        "cache_numbers": call(model=TINY, slots=2, length=8),
+    },
+    "records": {
+        "Run": Without("a result: summed_up makes it from a record that it has checked"),
+        "Quietness": Without("a result: quietness makes it"),
+        "assumed": call(model=TINY, dtype="fp32", points=((1, 16), (4, 64)), bandwidth=4e10, flop_rate=1e11),
+        "write": call(path=RECORD_PATH, content=RECORD),
+        "content_of": call(path=RECORD_PATH),
+        "run": call(path=RECORD_PATH),
+        "summed_up": call(name=Text("run"), content=RECORD),
+        "precision_of": call(run=RUN),
+        "parts_of": call(run=RUN, end="fast"),
+        "bound_of": call(run=RUN, end="slow"),
+        "bound_at": call(run=RUN, batch_size=8, context=128),
+        "quietness": call(run=RUN),
+        "committed": call(folder=RECORD_PATH.parent),
+        "own": call(folder=RECORD_PATH.parent),
+    },
+    "bench": {
+        "Bench": Without("measurement makes it from a plan that was checked"),
+        "refuse": call(device="cpu", dtype="fp32", linear="auto"),
+        "described": call(device="cpu", threads=2),
+    },
+    "measurement": {
+        "Plan": Without("a result: plan makes it from arguments that it has checked"),
+        "plan": call(
+            name="Llama-3-8B",
+            device="cpu",
+            divisor=8,
+            dtype="bf16",
+            batch_sizes=[1, 4],
+            contexts=[16, 64],
+            seconds=5.0,
+            threads=1,
+            linear="plain",
+            output=RECORD_PATH,
+        ),
+        "measure": Without("it takes seconds; tests/test_measurement.py tries it"),
+        "main": Without("a command line; tests/test_measurement.py tries it"),
+    },
+    "decode": {
+        "Decoder": Without("a result: decoder makes it from arguments that it has checked"),
+        "Cache": Without("a result: cache makes it"),
+        "random_weights": call(model=TINY, dtype="bf16", device="cpu", seed=3),
+        "decoder": call(
+            model=TINY, weights=decode.random_weights(TINY), dtype="fp32", device="cpu", linear="auto", rope_base=1e4
+        ),
+        "packs": call(dtype="fp32", device="cpu"),
+        "multiplier": call(weight=torch.ones(4, 3), packed=False),
+        "cache": call(decoder=TINY_DECODER, slots=2, length=8, storage=torch.zeros(100_000)),
+        "move": call(cache=TINY_CACHE, source=1, target=0),
+        "forward": call(
+            decoder=TINY_DECODER, cache=TINY_CACHE, tokens=torch.tensor([[1], [2]]), first_slot=0, every=True
+        ),
+    },
     **{
         module: {name: Without(given) if isinstance(given, str) else given for name, given in table.items()}
         for module, table in valid_queueing_calls.CALLS.items()
@@ -201,6 +367,11 @@ ALLOWED = {
     "rank_correlation": {"zero": "independent", "negative": "the reverse order"},
     "LengthLaw.longest": {"infinity": "no limit"},
     "MeasuredLengths.longest": {"infinity": "no limit"},
+    "fixed_time": {"zero": "nothing is shared"},
+    "Coefficients.overhead": {"zero": "nothing is fixed"},
+    "Coefficients.overhead_per_width": {"zero": "width costs nothing"},
+    "Coefficients.small_matrix_loss": {"zero": "all matrices stream alike"},
+    "Coefficients.all_reduce_latency": {"empty": "no link was timed"},
     "value": {"negative": "a difference may be", "zero": "so may a difference"},
     "Fact.value": {},
     "context": {"zero": "nothing is cached yet"},
@@ -208,7 +379,14 @@ ALLOWED = {
     "weight_time": {"zero": _FREE},
     "cache_time": {"zero": _FREE},
     "linear_time": {"zero": _FREE},
+    "arithmetic_time": {"zero": _FREE},
     "attention_time": {"zero": _FREE},
+    "inputs": {"negative": "the law takes what it takes", "zero": "so it does"},
+    "groups": {"a word": "a name is a group too", "negative": "any number names a group", "zero": "so does 0"},
+    "seed": {"zero": "a seed like any other"},
+    "source": {"zero": "the first slot"},
+    "target": {"zero": "the first slot"},
+    "first_slot": {"zero": "the first slot"},
     "Model.window": {"infinity": "no window"},
     **{
         f"Model.{name}": {"zero": _NONE_OF_IT}
