@@ -1,7 +1,7 @@
 """Queues simulated event by event: one request at a time, in batches, shared equally, and step by step.
 
 Times are s, lengths tokens. Each function takes arrivals and how long work takes, and returns
-what became of each request; nothing is averaged and no warm-up is cut: see `without_warm_up`.
+what became of each request; nothing is averaged and no warm-up is cut: see `lib.replication`.
 Randomness is the caller's: it comes in with the arguments.
 """
 
@@ -10,7 +10,6 @@ from heapq import heappop, heappush, heapreplace
 from typing import NamedTuple
 
 import numpy as np
-from scipy.stats import t
 
 from lib import arguments
 from lib.batching import DynamicBatching
@@ -236,61 +235,6 @@ def served_by_steps(arrival_time, output_length, step_time, *, prompt_length=0, 
             ends[ended] = now
             context -= prompts[ended] + lengths[ended]
     return Served(starts, ends, sizes)
-
-
-def without_warm_up(values, share=0.2):
-    """Return per-request values without those of the first requests, which found the server empty.
-
-    Parameters
-    ----------
-    values : array_like, shape (n,)
-        One per request, in order of arrival.
-    share : float
-        Between 0 and 1: left out at the start.
-
-    Returns
-    -------
-    ndarray
-
-    Raises
-    ------
-    ValueError
-        If an argument leaves its domain.
-    """
-    values = arguments.array("values", values, infinite=True)
-    share = arguments.number("share", share, least=0, most=1)
-    return values[int(share * len(values)) :]
-
-
-def mean_interval(replications, level=0.999):
-    """Return the mean of independent replications and the half-width of its confidence interval.
-
-    Parameters
-    ----------
-    replications : array_like, shape (n,)
-        One mean per replication, at least 20 of them: fewer say little about their own spread.
-    level : float
-        Coverage, between 0 and 1.
-
-    Returns
-    -------
-    tuple of float
-
-    Raises
-    ------
-    ValueError
-        If an argument leaves its domain.
-
-    Notes
-    -----
-    Student's t. The replications must be independent, each with its warm-up removed.
-    """
-    replications = arguments.array("replications", replications)
-    if replications.ndim != 1 or replications.size < 20:
-        raise ValueError(f"replications must have one axis of at least 20, got shape {replications.shape}")
-    level = arguments.number("level", level, least=0, most=1)
-    error = replications.std(ddof=1) / np.sqrt(replications.size)
-    return float(replications.mean()), float(t.ppf((1 + level) / 2, replications.size - 1) * error)
 
 
 def _arrivals(arrival_time, **columns):

@@ -14,7 +14,7 @@ LAYERS = {
     "theory": [
         *("domains", "queueing", "erlang", "multiserver", "bulk", "embedded_chain", "exponential_batch"),
         *("batch_law", "dynamic_batching", "control_limit", "formation", "occupancy", "order_statistics", "token_load"),
-        *("processor_sharing", "static_batch"),
+        *("processor_sharing", "static_batch", "replication"),
         *("latency", "fit", "roofline", "memory", "layer_shape", "layer_time", "layer_fit", "left_out"),
         *("calibration", "serving", "amortisation"),
     ],

@@ -5,14 +5,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 from lib.batching import DynamicBatching
-from lib.simulation import (
-    mean_interval,
-    served_by_steps,
-    served_in_batches,
-    served_one_by_one,
-    served_sharing,
-    without_warm_up,
-)
+from lib.simulation import served_by_steps, served_in_batches, served_one_by_one, served_sharing
 from tests.replications import lindley_waits
 
 GREEDY = DynamicBatching()
@@ -159,23 +152,7 @@ def test_short_steps_share_like_a_fluid(pairs):
     assert_allclose(steps, fluid, atol=1e-3 * (len(arrivals) + 1) ** 2)
 
 
-# --- means ---------------------------------------------------------------------------------------
-
-
-def test_the_first_requests_are_left_out():
-    assert [*without_warm_up([1, 2, 3, 4, 5], 0.4)] == [3, 4, 5]
-
-
-def test_an_interval_by_hand():
-    """Twenty values of 1 and 3: mean 2, sd sqrt(20/19); Student's t at 95 % with 19 degrees is 2.0930."""
-    mean, half_width = mean_interval([1, 3] * 10, 0.95)
-    assert mean == 2
-    assert_allclose(half_width, 2.0930 * np.sqrt(20 / 19) / np.sqrt(20), rtol=1e-4)
-
-
-def test_few_replications_are_refused():
-    with pytest.raises(ValueError, match=r"replications must have one axis of at least 20, got shape \(19,\)"):
-        mean_interval(np.ones(19))
+# --- policies -------------------------------------------------------------------------------------
 
 
 def test_a_policy_of_impossible_batches_is_refused():

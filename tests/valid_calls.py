@@ -335,6 +335,8 @@ CALLS = {
         "served_by_steps": call(
             arrival_time=[1.0, 2.0], output_length=[5, 6], step_time=lambda *_: 1.0, prompt_length=[0, 4], slots=2
         ),
+    },
+    "replication": {
         "without_warm_up": call(values=[1.0, 2.0, 3.0], share=0.5),
         "mean_interval": call(replications=[1.0, 2.0] * 10, level=0.9),
     },
