@@ -17,16 +17,25 @@ from lib import arguments
 
 TABLES = (
     *("all_reduce", "batch_one", "decode_steps", "end_to_end"),
-    *("measurement_sources", "published_results"),
+    *("measurement_sources", "published_results", "lengths", "workloads", "arrivals"),
 )
 NUMBERS = frozenset(
     {
         *("tensor_parallel", "batch_size", "context", "concurrency", "input_tokens", "output_tokens"),
         *("time", "attention_time", "linear_time", "head_time", "value", "spread", "n"),
         *("workers", "message_bytes", "rows_in_file", "rows_used", "rows_dropped"),
+        *("level", "tokens", "left_out", "prompt_mean", "prompt_cv", "output_mean", "output_cv"),
+        *("duration", "rate", "cv", "cv_low", "cv_high", "longest_gap"),
+        *("dispersion_1s", "dispersion_10s", "dispersion_60s"),
     }
 )
-UNKNOWN_ALLOWED = frozenset({"head_time", "spread"})
+SIGNED = frozenset({"rank_correlation"})
+UNKNOWN_ALLOWED = frozenset(
+    {
+        *("head_time", "spread", "rank_correlation", "duration", "rate", "cv_low", "cv_high", "longest_gap"),
+        *("dispersion_1s", "dispersion_10s", "dispersion_60s"),
+    }
+)
 
 
 @functools.cache
@@ -38,13 +47,14 @@ def table(name):
     name : str
         ``decode_steps``: one decode step as the sum of its kernels; without all-reduce,
         gaps and, in `time`, LM head. ``end_to_end``: running engines, by `quantity`.
-        ``all_reduce``, ``batch_one``, ``published_results``, ``measurement_sources``.
+        ``lengths``: quantiles of prompts and outputs; ``workloads``: their means; ``arrivals``: how
+        bursty. ``all_reduce``, ``batch_one``, ``published_results``, ``measurement_sources``.
 
     Returns
     -------
     mapping of str to ndarray, each of shape (n,)
         Read-only columns: numbers as floats in s, B and tokens, all else as text.
-        NaN in `head_time` and `spread` means that it was not measured.
+        NaN (see `UNKNOWN_ALLOWED`) means that it was not measured.
 
     Raises
     ------
@@ -89,10 +99,10 @@ def table_in(file):
 
 
 def _column(label, name, cells):
-    if name in NUMBERS:
+    if name in NUMBERS | SIGNED:
         known = [cell for cell in cells if cell or name not in UNKNOWN_ALLOWED]
         if known:
-            arguments.array(label, [_number(label, cell) for cell in known], least=0)
+            arguments.array(label, [_number(label, cell) for cell in known], least=-1 if name in SIGNED else 0)
         column = np.array([float(cell) if cell else math.nan for cell in cells])
     else:
         column = np.array(cells)

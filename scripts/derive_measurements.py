@@ -30,6 +30,7 @@ from scripts.derive import (  # noqa: E402
     serving,
     splitwise,
     tables,
+    traces,
 )
 from scripts.derive.sources import Sources  # noqa: E402
 
@@ -62,7 +63,11 @@ def derive(folder):
     served = []
     for module in (splitwise, inference_bench, serving, llama_cpp):
         served += module.end_to_end(sources)
+    lengths, arrivals = traces.read(sources)
     rows = {
+        "lengths": traces.length_rows(lengths),
+        "workloads": traces.workload_rows(sources, lengths),
+        "arrivals": traces.arrival_rows(sources, arrivals),
         "decode_steps": steps,
         "end_to_end": served,
         "all_reduce": all_reduce.all_reduce(sources),

@@ -22,7 +22,7 @@ from scripts.derive.sources import USED, Sources
 
 ROOT = Path(__file__).resolve().parents[1]
 DATA = derive_measurements.DATA
-SOURCED = ("decode_steps", "end_to_end", "all_reduce", "batch_one")
+SOURCED = ("decode_steps", "end_to_end", "all_reduce", "batch_one", "lengths", "workloads", "arrivals")
 ROUNDED = 1e-3  # four significant digits
 
 with_sources = pytest.mark.skipif(
@@ -78,7 +78,7 @@ def test_every_source_that_contributes_rows_appears_in_a_table():
 
 def test_every_source_has_a_repository_a_commit_and_an_open_licence():
     sources = table("measurement_sources")
-    assert set(sources["licence"]) == {"MIT", "Apache-2.0", "BSD-3-Clause"}
+    assert set(sources["licence"]) == {"MIT", "Apache-2.0", "BSD-3-Clause", "CC-BY-4.0"}
     for column in ("repository", "path", "commit", "citation", "change"):
         assert all(sources[column]), column
     assert all(re.fullmatch("[0-9a-f]{40}|sdist [0-9.]+", commit) for commit in sources["commit"])

@@ -7,7 +7,10 @@ import pytest
 
 LIB = Path(__file__).resolve().parent.parent / "lib"
 LAYERS = {
-    "facts": ["arguments", "units", "machine", "hardware", "model", "llama", "footprint", "workload", "measured"],
+    "facts": [
+        *("arguments", "units", "machine", "hardware", "model", "llama", "footprint", "measured"),
+        *("trace", "arrivals", "lengths", "workload"),
+    ],
     "theory": [
         *("domains", "queueing", "erlang", "multiserver", "bulk", "embedded_chain", "exponential_batch"),
         *("batch_law", "dynamic_batching", "control_limit", "formation", "occupancy", "order_statistics", "token_load"),

@@ -22,10 +22,14 @@ import numpy as np
 import torch
 
 from lib import calibration, decode, fit, layer_fit, layer_shape, llama, measured, records
+from lib.arrivals import ArrivalLaw
 from lib.footprint import BF16
 from lib.hardware import hardware
+from lib.lengths import LengthLaw, MeasuredLengths
 from lib.model import model
 from lib.roofline import decode_step
+from lib.trace import Trace
+from lib.workload import measured_workload
 from tests import valid_queueing_calls
 from tests.test_records import recorded
 
@@ -75,6 +79,13 @@ TINY = llama.stand_in(LLAMA, 64)
 TINY_DECODER = decode.decoder(TINY)
 TINY_CACHE = decode.cache(TINY_DECODER, 2, 64)
 
+RNG = np.random.default_rng(0)
+TRACE = Trace(np.array([0.0, 0.5, 2.0]), np.array([8, 9, 10]), np.array([4, 5, 6]))
+TRACE_FILE = Path(__file__).resolve().parent / "data" / "azure_trace.csv"
+LOGNORMAL, MEASURED = LengthLaw(law="lognormal", mean=200, cv=1.5), MeasuredLengths(workload="arxiv", quantity="output")
+POISSON, CODE = ArrivalLaw(law="poisson", rate=2.0), measured_workload("azure-code", 2.0)
+BURSTS = ArrivalLaw(law="on-off", rate=2.0, on_time=3.0, off_time=6.0)
+
 # module: {function or record: its valid call, or several}
 CALLS = {
     "units": {
@@ -106,6 +117,30 @@ CALLS = {
     "measured": {
         "table": call(name="decode_steps"),
         "table_in": call(file=DATA / "published_results.csv"),
+    },
+    "trace": {
+        "Trace": Without("a result: its functions check what they are given"),
+        "ArrivalStatistics": Without("a result"),
+        "trace_in": call(file=TRACE_FILE),
+        "arrival_statistics": call(arrival_time=TRACE.arrival_time),
+        "index_of_dispersion": call(arrival_time=TRACE.arrival_time, window=0.5),
+        "replayed": call(trace=TRACE, arrival_rate=2.0),
+    },
+    "arrivals": {
+        "ArrivalLaw": Without("its arguments depend on the law: tested in test_arrivals"),
+        "arrival_times": [call(law=law, count=5, rng=RNG) for law in (POISSON, BURSTS)],
+    },
+    "lengths": {
+        "LengthLaw": call(law="lognormal", mean=200.0, cv=1.5, longest=4096.0),
+        "MeasuredLengths": call(workload="azure-code", quantity="output", longest=4096.0),
+        "length_quantile": [call(law=law, level=0.5) for law in (LOGNORMAL, MEASURED)],
+        "paired_levels": call(rank_correlation=0.5, count=3, rng=RNG),
+    },
+    "workload": {
+        "Workload": call(arrivals=POISSON, prompt=LOGNORMAL, output=MEASURED, rank_correlation=0.1),
+        "measured_workload": call(name="arxiv", arrival_rate=2.0),
+        "requests": call(workload=CODE, count=3, rng=RNG),
+        "at_rate": call(workload=CODE, arrival_rate=2.0),
     },
     "footprint": {
         "Precision": call(weights="fp8", kv="bf16", arithmetic="bf16"),
@@ -306,6 +341,10 @@ ALLOWED = {
     "Coefficients.overhead_per_width": {"zero": "width costs nothing"},
     "Coefficients.small_matrix_loss": {"zero": "all matrices stream alike"},
     "Coefficients.all_reduce_latency": {"empty": "no link was timed"},
+    "arrival_time": {"zero": "the first may come at once"},
+    "level": {"zero": "the shortest"},
+    "rank_correlation": {"zero": "independent", "negative": "the reverse order"},
+    "longest": {"infinity": "no limit"},
     "value": {"negative": "a difference may be", "zero": "so may a difference"},
     "Fact.value": {},
     "context": {"zero": "nothing is cached yet"},

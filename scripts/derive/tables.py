@@ -19,12 +19,26 @@ COLUMNS = {
         *("accelerator", "model", "tensor_parallel", "kind", "engine"),
         *("input_tokens", "output_tokens", "time", "source"),
     ),
+    "lengths": ("workload", "quantity", "level", "tokens", "source"),
+    "workloads": (
+        *("workload", "n", "left_out", "prompt_mean", "prompt_cv", "output_mean", "output_cv"),
+        *("rank_correlation", "source"),
+    ),
+    "arrivals": (
+        *("workload", "scope", "n", "duration", "rate", "cv", "cv_low", "cv_high", "longest_gap"),
+        *("dispersion_1s", "dispersion_10s", "dispersion_60s", "source"),
+    ),
     "measurement_sources": (
         *("source", "citation", "repository", "path", "commit", "licence", "file", "change"),
         *("rows_in_file", "rows_used", "rows_dropped", "why_dropped"),
     ),
 }
-MEASURED = ("time", "attention_time", "linear_time", "head_time", "value", "spread", "source")
+MEASURED = {
+    *("time", "attention_time", "linear_time", "head_time", "value", "spread", "source", "tokens"),
+    *("left_out", "prompt_mean", "prompt_cv", "output_mean", "output_cv", "rank_correlation"),
+    *("duration", "rate", "cv", "cv_low", "cv_high", "longest_gap"),
+    *("dispersion_1s", "dispersion_10s", "dispersion_60s"),
+}
 
 
 def text(name, rows):
@@ -35,7 +49,7 @@ def text(name, rows):
     writer = csv.DictWriter(out, columns, lineterminator="\n")
     writer.writeheader()
     for row in sorted(rows, key=lambda row: [row[key] for key in keys]):
-        writer.writerow({column: cell(row[column]) for column in columns})
+        writer.writerow({column: cell(row.get(column, "")) for column in columns})
     return out.getvalue()
 
 
