@@ -13,7 +13,7 @@ from scipy.special import gammaln
 
 from lib import arguments
 
-LAWS = ("poisson", "gamma", "weibull", "regular", "on-off")
+LAWS = ("poisson", "gamma", "weibull", "deterministic", "on-off")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,8 +22,8 @@ class ArrivalLaw:
 
     Attributes
     ----------
-    law : {"poisson", "gamma", "weibull", "regular", "on-off"}
-        Regular arrivals come like clockwork; on-off arrivals are Poisson in bursts of exponential
+    law : {"poisson", "gamma", "weibull", "deterministic", "on-off"}
+        Deterministic arrivals come like clockwork; on-off arrivals are Poisson in bursts of exponential
         duration, with exponential silences between them.
     rate : float
         Mean arrivals, 1/s, above 0, silences included.
@@ -96,7 +96,7 @@ def arrival_times(law, count, rng):
 
 def _unit_gaps(law, count, rng):
     """Return gaps of mean 1."""
-    if law.law == "regular":
+    if law.law == "deterministic":
         return np.ones(count)
     if law.law == "gamma":
         return rng.gamma(law.cv**-2, law.cv**2, count)

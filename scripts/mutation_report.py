@@ -70,6 +70,7 @@ EQUIVALENT = {
     "multiserver._mdc_wait_in_services: decay * terms > 40 -> decay * terms > 41": HORIZON,
     "multiserver._mdc_wait_in_services: decay * terms > 40 -> decay * terms > 39": HORIZON,
     "multiserver._crommelin_sum: (:, 0) -> (:, -1)": "there is one column",
+    "queueing.ekm1_wait: (1 - stable_load) / 2 -> (1 - stable_load) / 3": "a wider bracket around the same root",
     "erlang.mmc_wait_tail: np.where(stable, spare_rate, 1.0) -> np.where(stable, spare_rate, 2.0)": MASKED,
     "erlang.mmc_wait_tail: np.where(stable, spare_rate, 1.0) -> np.where(stable, spare_rate, 0.0)": MASKED,
     "exponential_batch._mmab_root: offered < batch_cap -> offered <= batch_cap": MASKED,

@@ -13,7 +13,7 @@ LAWS = [
     (ArrivalLaw(law="gamma", rate=2.0, cv=2.0), 2.0),
     (ArrivalLaw(law="weibull", rate=2.0, cv=0.3), 0.3),
     (ArrivalLaw(law="weibull", rate=2.0, cv=2.0), 2.0),
-    (ArrivalLaw(law="regular", rate=2.0), 0.0),
+    (ArrivalLaw(law="deterministic", rate=2.0), 0.0),
     # 1 + 2 lambda off^2 / (on + off) = 1 + 2 * 2 * 4 / 8 = 3
     (ArrivalLaw(law="on-off", rate=2.0, on_time=6.0, off_time=2.0), np.sqrt(3)),
 ]
@@ -65,7 +65,7 @@ def test_bursts_are_dense_and_silences_empty():
         ({"law": "weibull", "rate": 1.0, "cv": 21.0}, "cv must be at most 20, got 21"),
         ({"law": "on-off", "rate": 1.0, "on_time": 1.0}, "off_time must be a number, got None"),
         ({"law": "on-off", "rate": 1.0, "on_time": -1.0, "off_time": 1.0}, "on_time must be above 0, got -1"),
-        ({"law": "regular", "rate": 1.0, "off_time": 1.0}, "off_time must be left out for regular arrivals, got 1"),
+        ({"law": "deterministic", "rate": 1.0, "off_time": 1.0}, "off_time must be left out for deterministic .*got 1"),
     ],
 )
 def test_a_law_is_refused_what_it_has_no_use_for(given, message):

@@ -29,6 +29,7 @@ def test_mm1_at_load_point_nine_takes_ten_services():
 
 def test_half_of_mm1_sojourn_times_are_below_ln_2_means():
     assert_allclose(mm1_sojourn_quantile([0, 0.5, 1], 0.9, 1), [0, 10 * np.log(2), np.inf])
+    assert_allclose(mm1_sojourn_quantile(0.5, 0.45, 2), 20 * np.log(2))
 
 
 def test_a_constant_service_waits_half_as_long_as_an_exponential_one():

@@ -23,6 +23,7 @@ import torch
 
 from lib import calibration, decode, fit, layer_fit, layer_shape, llama, measured, records
 from lib.arrivals import ArrivalLaw
+from lib.batching import DynamicBatching
 from lib.footprint import BF16
 from lib.hardware import hardware
 from lib.lengths import LengthLaw, MeasuredLengths
@@ -84,7 +85,7 @@ TRACE = Trace(np.array([0.0, 0.5, 2.0]), np.array([8, 9, 10]), np.array([4, 5, 6
 TRACE_FILE = Path(__file__).resolve().parent / "data" / "azure_trace.csv"
 LOGNORMAL, MEASURED = LengthLaw(law="lognormal", mean=200, cv=1.5), MeasuredLengths(workload="arxiv", quantity="output")
 POISSON, CODE = ArrivalLaw(law="poisson", rate=2.0), measured_workload("azure-code", 2.0)
-BURSTS = ArrivalLaw(law="on-off", rate=2.0, on_time=3.0, off_time=6.0)
+GREEDY, BURSTS = DynamicBatching(), ArrivalLaw(law="on-off", rate=2.0, on_time=3.0, off_time=6.0)
 
 # module: {function or record: its valid call, or several}
 CALLS = {
@@ -323,6 +324,20 @@ CALLS = {
         module: {name: Without(given) if isinstance(given, str) else given for name, given in table.items()}
         for module, table in valid_queueing_calls.CALLS.items()
     },
+    "batching": {"DynamicBatching": call(cap=8, control_limit=2, timeout=1.0)},
+    "simulation": {
+        "Served": Without("a result"),
+        "served_one_by_one": call(arrival_time=[1.0, 2.0], service_time=[1.0, 2.0], servers=2, capacity=3),
+        "served_in_batches": call(arrival_time=[1.0, 2.0], batch_time=lambda *_: 1.0, policy=GREEDY),
+        "served_sharing": call(
+            arrival_time=[1.0, 2.0], output_length=[5.0, 6.0], step_time=lambda *_: 1.0, slots=2, waiting=True
+        ),
+        "served_by_steps": call(
+            arrival_time=[1.0, 2.0], output_length=[5, 6], step_time=lambda *_: 1.0, prompt_length=[0, 4], slots=2
+        ),
+        "without_warm_up": call(values=[1.0, 2.0, 3.0], share=0.5),
+        "mean_interval": call(replications=[1.0, 2.0] * 10, level=0.9),
+    },
     "memory": {
         "cache_capacity": call(hardware=H100, model=LLAMA, precision=BF16, usable_share=0.9),
         "largest_batch": call(hardware=H100, model=LLAMA, context=2048, precision=BF16, usable_share=0.9),
@@ -336,15 +351,27 @@ _FREE = "the part takes no time"
 # A stricter function may refuse it all the same, by name.
 ALLOWED = {
     **valid_queueing_calls.ALLOWED,
+    "arrival_time": {"zero": "the first may come at once"},
+    "length_quantile.level": {"zero": "the shortest"},
+    "mean_interval.level": {"zero": "no interval"},
+    "mean_interval.replications": {kind: "a mean may be" for kind in ("zero", "negative")},
+    "without_warm_up.values": {kind: "a value may be" for kind in ("zero", "negative", "infinity")},
+    "without_warm_up.share": {"zero": "nothing is left out"},
+    "served_one_by_one.capacity": {"infinity": "room for all"},
+    "served_one_by_one.service_time": {"zero": "done at once"},
+    "served_by_steps.prompt_length": {"zero": "nothing is cached yet"},
+    "served_by_steps.slots": {"infinity": "no cap"},
+    "served_sharing.slots": {"infinity": "no cap"},
+    "DynamicBatching.cap": {"infinity": "no cap"},
+    "DynamicBatching.timeout": {"infinity": "no timeout", "zero": "serve what there is"},
+    "rank_correlation": {"zero": "independent", "negative": "the reverse order"},
+    "LengthLaw.longest": {"infinity": "no limit"},
+    "MeasuredLengths.longest": {"infinity": "no limit"},
     "fixed_time": {"zero": "nothing is shared"},
     "Coefficients.overhead": {"zero": "nothing is fixed"},
     "Coefficients.overhead_per_width": {"zero": "width costs nothing"},
     "Coefficients.small_matrix_loss": {"zero": "all matrices stream alike"},
     "Coefficients.all_reduce_latency": {"empty": "no link was timed"},
-    "arrival_time": {"zero": "the first may come at once"},
-    "level": {"zero": "the shortest"},
-    "rank_correlation": {"zero": "independent", "negative": "the reverse order"},
-    "longest": {"infinity": "no limit"},
     "value": {"negative": "a difference may be", "zero": "so may a difference"},
     "Fact.value": {},
     "context": {"zero": "nothing is cached yet"},
