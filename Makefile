@@ -17,7 +17,7 @@ book: _build/book.stamp ## Set up what is needed and build the book into _build/
 test: _build/book.stamp $(VENV)/test.stamp ## Set up what is needed, build the book, run every test
 	$(BIN)/python -m pytest
 
-measure: $(VENV)/book.stamp ## Measure this machine (3 minutes; DTYPE=bf16 for 16 bit); the next `make book` shows it
+measure: $(VENV)/book.stamp ## Measure the decode step on this machine (3 minutes; DTYPE=bf16 for 16 bit)
 	$(BIN)/python -m lib.measurement $(if $(DTYPE),--dtype $(DTYPE)) $(if $(RECORD),--output $(RECORD)) $(OPTIONS)
 
 lab: $(VENV)/lab.stamp ## Open JupyterLab; each chapter opens as a notebook

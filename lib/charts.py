@@ -119,7 +119,8 @@ def two_times(names, transfer_time, arithmetic_time, fits, *, description):
     """
     names = [*names]
     y = _names(order=names)
-    span = theme.rows(name=names, transfer=KILO * np.asarray(transfer_time), arithmetic=KILO * np.asarray(arithmetic_time))
+    transfer, arithmetic = KILO * np.asarray(transfer_time), KILO * np.asarray(arithmetic_time)
+    span = theme.rows(name=names, transfer=transfer, arithmetic=arithmetic)
     domain = ["100 GB, fits", "100 GB, does not fit", "one token's arithmetic"]
     kind = np.where(fits, *domain[:2])
     title = "time (ms, log scale)"
@@ -129,7 +130,7 @@ def two_times(names, transfer_time, arithmetic_time, fits, *, description):
     )
     both = theme.rows(
         name=names + names,
-        time=KILO * np.concatenate([transfer_time, arithmetic_time]),
+        time=np.concatenate([transfer, arithmetic]),
         what=[*kind, *[domain[2]] * len(names)],
     )
     what = alt.Legend(title=None)
@@ -302,7 +303,8 @@ def by_year(names, years, values, trend, *, y_title, labelled, description):
     -------
     altair.LayerChart
     """
-    x = alt.X("year:Q", title="year of release").scale(zero=False, nice=False, padding=18).axis(format="d", tickMinStep=1)
+    x = alt.X("year:Q", title="year of release", axis=alt.Axis(format="d", tickMinStep=1))
+    x = x.scale(zero=False, nice=False, padding=18)
     y = alt.Y("value:Q", title=y_title).scale(type="log", base=2)
     band = theme.rows(year=trend[0], value=trend[1], low=trend[2], high=trend[3])
     points = theme.rows(year=years, value=values, name=[*names])

@@ -177,14 +177,20 @@ def off_chip():
 
 
 def _transfer_over_arithmetic(batch_size):
-    """Return (ratio, accelerator, model) for the smallest ratio of transfer to arithmetic time."""
-    ratios = []
-    for machine in off_chip().values():
-        for subject in models.catalogue().values():
-            step = roofline.decode_step(machine, subject, batch_size, CONTEXT)
-            ratio = (step.weight_time + step.cache_time) / (step.linear_time + step.attention_time)
-            ratios.append((float(ratio), machine.name, subject.name))
-    return min(ratios)
+    """Return (ratio, accelerator, model) for the smallest ratio of transfer to arithmetic time.
+
+    The ratio is the ridge point over the intensity, and the intensity is the same on every machine.
+    """
+    reference = hardware.hardware(MACHINE)
+    intensity = {
+        subject.name: float(roofline.intensity(roofline.decode_step(reference, subject, batch_size, CONTEXT)))
+        for subject in models.catalogue().values()
+    }
+    return min(
+        (hardware.ridge_point(machine) / intensity[name], machine.name, name)
+        for machine in off_chip().values()
+        for name in intensity
+    )
 
 
 def _memory_wall():

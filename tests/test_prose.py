@@ -373,6 +373,7 @@ def test_no_number_in_the_description_of_a_chart_is_typed(page):
 
 
 def test_a_typed_number_in_a_description_is_found():
-    cell = '```{code-cell} ipython3\nshow("fig", charts.lines(x, description="An 8B model takes %s on an H100."))\n```\n'
+    call = 'show("fig", charts.lines(x, description="An 8B model takes %s on an H100."))'
+    cell = f"```{{code-cell}} ipython3\n{call}\n```\n"
     assert typed_in_descriptions(cell % "{step}") == []
     assert typed_in_descriptions(cell % "4.5 ms") == ["4.5"]
