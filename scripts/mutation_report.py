@@ -83,6 +83,13 @@ EQUIVALENT = {
     "token_load.resident_tokens: np.where(prompt_length > 0, second, 0) -> np.where(prompt_length > 0, second, 1)":
         "multiplied by a prompt of 0",
     "multiserver._mdc_wait_in_services: terms + 1 -> terms + 2": HORIZON,
+    "multiserver._mdc_wait_in_services: terms + 1 -> terms - 1": HORIZON,
+    "embedded_chain.disc_roots: service_cv2 < _STEADY -> service_cv2 <= _STEADY": EDGE,
+    "exponential_batch._mmab_root: batch_cap / 2 -> batch_cap / 1": MASKED,
+    "exponential_batch._mmab_root: batch_cap / 2 -> batch_cap * 2": MASKED,
+    "dynamic_batching.dynamic_batch_size: np.where(load < 1, load, 0.5) -> np.where(load < 1, load, 1.5)": MASKED,
+    "dynamic_batching._empty_probability: 1 - load -> 1 + load": HORIZON,
+    "formation.formation_wait: np.where(closes, 1 + joined, 1) -> np.where(closes, 1 + joined, 2)": MASKED,
 }
 
 

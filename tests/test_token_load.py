@@ -116,3 +116,8 @@ def test_simulated_residents_agree_with_campbell():
     expected = resident_tokens(rate, pace, prompt, [mean, 2 * mean**2, 6 * mean**3])
     assert_mean_is(expected[0], held.mean(axis=1))
     assert_mean_is(expected[1], held.var(axis=1, ddof=1))
+
+
+def test_mean_outputs_below_a_token_are_let_through():
+    """Output .5 on average, as 0 or 1 token: the mean cache is rate times pace times E[L^2] / 2."""
+    assert_allclose(resident_tokens(1, 1, 0, [0.5, 0.5, 0.5]), [0.25, 0.5 / 3])
