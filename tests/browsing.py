@@ -222,8 +222,10 @@ def plotted(page, figure, column, *, controls=None, where=None):
 
 # Marks and letters of charts are left out: their contrast follows from the palette, see test_theme.
 # Of code the first word in each colour is enough, of a table four rows, of the sources six: axe
-# takes half a minute for thousands of words that are all alike.
+# takes half a minute for thousands of words that are all alike. Colours that still change from
+# the printed page to the screen are taken to their end.
 _RUN_AXE = """() => {
+  for (const change of document.getAnimations()) change.finish();
   const seen = new Set();
   for (const word of document.querySelectorAll(".highlight span")) {
     if (seen.has(word.className)) word.replaceWith(word.textContent);
