@@ -228,7 +228,6 @@ CALLS = {
         "model_class": call(name="Llama-3-8B"),
         "kernel_ratios": call(batch_size=32),
         "engine_ratios": call(batch_size=32),
-        "half_saturation_batch": call(fixed_time=5e-3, time_per_sequence=1e-4),
         "batches_to_memory": call(hardware=H100, model=LLAMA, context=2048, precision=BF16, most=1024),
     },
     "serving": {
