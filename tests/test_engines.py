@@ -44,7 +44,7 @@ def test_vllm_alone_gives_a_token_to_all_inside_while_it_reads_a_prompt():
 
 
 def test_vllm_alone_cuts_a_prompt_to_what_decoding_leaves_of_the_budget():
-    """Budget 8. A decodes; B's prompt of 14 is cut into 7 and 7, where 8 and 6 would fit without A. One more token: 3."""
+    """Budget 8. A decodes; B's prompt of 14 is cut into 7 and 7, of 15 into 7, 7 and 1. Alone it would be 8 and 7."""
     policy = vllm(ROOMY, max_num_seqs=4, max_num_batched_tokens=8)
     assert run(policy, [0, 2.5], [2, 14], [10, 1]).first_token_time[1] == 5
     assert run(policy, [0, 2.5], [2, 15], [10, 1]).first_token_time[1] == 6
