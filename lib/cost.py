@@ -10,7 +10,6 @@ import numpy as np
 
 from lib import arguments
 from lib.deployment import Traffic
-from lib.domains import checked
 
 
 class TokenCost(NamedTuple):
@@ -223,8 +222,7 @@ def affine_step(step_time):
     The law of engines is convex in the batch for a dense model, so the chord lies above it and what is
     derived from the chord is on the safe side. Experts make it concave at first: there the chord lies below.
     """
-    (times,) = checked(step_time=step_time)
-    times = np.atleast_1d(times)
+    times = arguments.array("step_time", step_time, above=0)
     if times.ndim != 1:
         raise ValueError(f"step_time must have one axis, got shape {times.shape}")
     if np.any(np.diff(times) < 0):

@@ -232,7 +232,6 @@ def machine_scales(deployment):
     }  # fmt: skip
 
 
-@functools.cache
 def model_scales(model, precision):
     """Return the part of `scales` that belongs to the model, by name.
 
@@ -251,6 +250,12 @@ def model_scales(model, precision):
         If an argument is of the wrong kind.
     """
     arguments.record("model", model, Model)
+    arguments.record("precision", precision, Precision)
+    return _model_scales(model, precision)
+
+
+@functools.cache
+def _model_scales(model, precision):
     routed = moe_layers(model) * model.experts * mlp_params(model, model.expert_ffn_size) if model.experts else 0
     size = footprint.dtype_bytes(precision.weights)
     one_layer = 2 * model.kv_heads * model.head_dim or model.kv_lora_rank + model.rope_head_dim
@@ -315,6 +320,7 @@ def cached_bytes(scales, context):
     ValueError
         If an argument breaks its rule.
     """
+    arguments.record("scales", scales, Scales)
     context = arguments.array("context", context, least=0)
     near = np.minimum(context, scales.window)
     return scales.cache_bytes * (scales.full_layers * context + scales.windowed_layers * near)
@@ -339,5 +345,6 @@ def memory_limit(scales, context):
     ValueError
         If an argument breaks its rule.
     """
+    arguments.record("scales", scales, Scales)
     context = arguments.array("context", context, least=1)
     return np.floor((scales.room - scales.held_bytes) / cached_bytes(scales, context))

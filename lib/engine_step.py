@@ -87,6 +87,8 @@ def ideal_terms(scales, batch, context):
     """
     arguments.record("scales", scales, Scales)
     batch = arguments.array("batch", batch, above=0)
+    context = arguments.array("context", context, least=0)
+    arguments.together(batch=batch, context=context)
     picked = 1 - (1 - scales.picked) ** np.maximum(batch, 1)
     return (
         (scales.fixed_bytes + scales.expert_bytes * picked) / scales.bandwidth,

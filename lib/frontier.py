@@ -73,7 +73,8 @@ def points(traffic, *, models=MODELS, accelerators=None):
         for accelerator in accelerators:
             for dtype in DEPLOYED:
                 for devices in DEVICES:
-                    for column, values in _points(name, rents[accelerator], (accelerator, dtype, devices), traffic).items():
+                    found = _points(name, rents[accelerator], (accelerator, dtype, devices), traffic)
+                    for column, values in found.items():
                         columns.setdefault(column, []).append(values)
     return {column: np.concatenate(parts) for column, parts in columns.items()}
 

@@ -207,7 +207,7 @@ def rent(accelerator):
     ValueError
         If no list has it.
     """
-    return asked("rental", accelerator, terms=OPEN_TERMS)
+    return asked("rental", arguments.choice("accelerator", accelerator, rented()), terms=OPEN_TERMS)
 
 
 def rented(terms=OPEN_TERMS):

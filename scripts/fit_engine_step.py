@@ -89,8 +89,8 @@ def content():
         if left != "engine":
             lines.append(error("left out", left, "all", predicted, time))
     others = batches()
-    rows = zip(*(others[name].tolist() for name in (
-        "accelerator", "model", "tensor_parallel", "concurrency", "input_tokens", "output_tokens")), strict=True)  # fmt: skip
+    keys = ("accelerator", "model", "tensor_parallel", "concurrency", "input_tokens", "output_tokens")
+    rows = zip(*(others[key].tolist() for key in keys), strict=True)
     predicted = np.array([batch_prediction(row, coefficients) for row in rows])
     fits = ~np.isnan(predicted)
     for one in dict.fromkeys(others["accelerator"].tolist()):

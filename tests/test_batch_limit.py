@@ -1,4 +1,4 @@
-"""The batch limit: closed form, scan and simulation agree; the load limit meets both targets; the budget fits the gap."""
+"""The batch limit: closed form, scan and simulation agree; the load limit keeps both targets, the budget the gap."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ from lib.engine_step import law
 from lib.hardware import hardware
 from lib.model import model
 from lib.operating_point import Replica, at_load, bound_replica, capped, full_rate, good_share, replica
-from lib.simulation import served_by_steps
+from lib.queues import served_by_steps
 
 CHAT = traffic_of("azure-conversation")
 H100 = Deployment(hardware=hardware("H100 SXM"), model=model("Llama-3-8B"), dtype="fp8")

@@ -1,4 +1,4 @@
-"""The price table: every line sourced and dated, ranges and days right, and one changed price moves what rests on it."""
+"""The price table: every line sourced and dated; ranges and days; one changed price moves what rests on it."""
 
 import csv
 import re

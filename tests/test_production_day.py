@@ -17,13 +17,13 @@ def test_the_accounts_of_the_day_follow_from_its_rates():
 
 
 def test_the_exchange_is_that_of_the_makers_bound():
-    """zhao2025insights, 2.3.2: 3 B x 32 tokens x 9 copies x 7,168 over 50 GB/s is 123.9 us a layer (printed 120.96, for 7K)."""
+    """zhao2025insights, 2.3.2: 3 B x 32 x 9 copies x 7,168 over 50 GB/s is 123.9 us a layer (120.96 for 7K)."""
     one_layer = day._exchange(9) / 58
     assert 32 * one_layer == pytest.approx(123.86e-6, rel=1e-3)
 
 
 def test_a_gpu_of_the_decode_unit_reads_its_share_of_the_weights():
-    """61 layers of attention, 3 dense and 58 shared experts, head: 16.3e9; two experts of 44.04e6 in 58 layers: 5.1e9."""
+    """Attention, 3 dense and 58 shared experts, head: 16.3e9; two experts of 44.04e6 in 58 layers: 5.1e9."""
     held, read = day._weights(2)
     assert read == pytest.approx(16.3e9 + 2 * 58 * 44.04e6, rel=0.01)
     assert held - read == 129_280 * 7168

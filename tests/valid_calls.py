@@ -21,10 +21,20 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from lib import calibration, decode, fit, layer_fit, layer_shape, llama, measured, records
-from lib import batch_limit as limits
+from lib import (
+    calibration,
+    decode,
+    fit,
+    frontier,
+    layer_fit,
+    layer_shape,
+    llama,
+    measured,
+    operating_point,
+    prices,
+    records,
+)  # fmt: skip
 from lib import deployment as deployments
-from lib import engine_step, frontier, operating_point, prices
 from lib.arrivals import ArrivalLaw
 from lib.batching import ContinuousBatching, DynamicBatching, KVMemory
 from lib.footprint import BF16
@@ -98,8 +108,6 @@ SCALES, CHATS = deployments.scales(DEPLOYED), deployments.traffic_of("azure-conv
 REPLICA = operating_point.replica(DEPLOYED, CHATS, slots=64)
 GRID = frontier.points(CHATS, models=("Llama-3-8B",), accelerators=("L40S",))
 LISTING = prices.listings()[0]
-ASKED = (1000.0, 200.0, 1100.0)
-PASSED = Without("a tuple of numbers that step_time's callers have checked")
 
 # module: {function or record: its valid call, or several}
 CALLS = {
@@ -159,13 +167,14 @@ CALLS = {
     },
     "prices": {
         "Listing": call(
-            **{name: Text(getattr(LISTING, name)) for name in ("item", "seller", "source", "where", "date")}
-            | {name: getattr(LISTING, name) for name in ("kind", "terms", "unit", "low", "high")}
+            kind=LISTING.kind, item=Text(LISTING.item), seller=Text(LISTING.seller), terms=LISTING.terms,
+            low=LISTING.low, high=LISTING.high, unit=LISTING.unit, source=Text(LISTING.source),
+            where=Text(LISTING.where), date=Text(LISTING.date),
         ),
         "PriceRange": Without("a result"),
         "listings": call(),
         "listings_in": call(file=DATA / "prices.csv"),
-        "asked": call(kind="output", item="Llama-3-8B"),
+        "asked": Without("its terms are a tuple of words: tested in test_prices"),
         "rent": call(accelerator="H100 SXM"),
         "rented": Without("its terms are a tuple of words: tested in test_prices"),
         "days": Without("its kinds are a tuple of words: tested in test_prices"),
