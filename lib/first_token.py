@@ -1,0 +1,289 @@
+r"""What the time to the first token is made of, on real accelerators under the rules of real engines.
+
+``scripts/simulate_first_token.py`` ran the cases and wrote ``data/first_token.csv``, which
+`rows` and `value` read. `simulated` runs one case again.
+"""
+
+import csv
+import functools
+from dataclasses import dataclass
+from importlib.resources import files
+from math import ceil
+
+import numpy as np
+
+from lib import arguments, engines
+from lib.batching import ContinuousBatching, DynamicBatching
+from lib.calibrated_step import CalibratedStep, kv_tokens
+from lib.latency import latencies
+from lib.lengths import WORKLOADS
+from lib.replica import StepLoad
+from lib.replication import without_warm_up
+from lib.simulation import FirstTokenParts, simulate
+
+POLICIES = ("vllm", "tgi", "sglang", "prompts elsewhere", "gather")
+GATHERED, TIMEOUT = 32, 0.3  # the article's story: dozens of requests, a few tenths of a second
+PARTS = FirstTokenParts._fields
+LONE, HALF, NEAR = 0.0, 0.5, 0.9
+APART = 100.0  # seconds between lone users, who ask for one token
+TEXTS = ("experiment", "workload", "accelerator", "model", "policy", "quantity")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """What is simulated: whose requests, on what, under which rules.
+
+    Attributes
+    ----------
+    workload : str
+        One of `lib.lengths.WORKLOADS`.
+    step : CalibratedStep
+        The machine and the model.
+    policy : str
+        One of `POLICIES`, with the engine's documented defaults for this machine. "prompts elsewhere": the
+        memory of one replica, prompts read by another machine at no cost. "gather": the article's story, batches of
+        `GATHERED` requests or what came within `TIMEOUT`.
+    chunk : int or None
+        Another token budget for "vllm".
+    memory_share : float
+        Of the cache that fits beside the weights, above 0, at most 1.
+
+    Raises
+    ------
+    ValueError
+        If a value leaves its domain.
+    """
+
+    workload: str
+    step: CalibratedStep
+    policy: str
+    chunk: int | None = None
+    memory_share: float = 1.0
+
+    def __post_init__(self):
+        arguments.choice("workload", self.workload, WORKLOADS)
+        arguments.record("step", self.step, CalibratedStep)
+        arguments.choice("policy", self.policy, POLICIES)
+        arguments.number("memory_share", self.memory_share, above=0, most=1)
+        if self.chunk is not None:
+            arguments.number("chunk", self.chunk, least=1, whole=True)
+            if self.policy != "vllm":
+                raise ValueError(f"chunk must be left out for {self.policy}, got {self.chunk}")
+
+
+def policy_of(case):
+    """Return the policy of a case.
+
+    Parameters
+    ----------
+    case : Case
+
+    Returns
+    -------
+    ContinuousBatching or DynamicBatching
+
+    Raises
+    ------
+    ValueError
+        If it is no case.
+
+    Notes
+    -----
+    vLLM starts with 1,024 sequences and 8,192 tokens on a device of 70 GiB or more, the A100 apart, else with 256 and
+    2,048 (`lib.engines.vllm`). A chunk that is set comes with 256 sequences, or as many as the chunk has tokens.
+    """
+    arguments.record("case", case, Case)
+    step = case.step
+    tokens = int(case.memory_share * kv_tokens(step.accelerator, step.model, step.devices))
+    if case.policy == "gather":
+        return DynamicBatching(cap=GATHERED, control_limit=GATHERED, timeout=TIMEOUT)
+    if case.policy == "tgi":
+        return engines.tgi(tokens)
+    if case.policy == "sglang":
+        return engines.sglang(tokens)
+    slots, budget = (256, 2048) if step.accelerator.startswith("A100") else (1024, 8192)
+    if case.chunk is not None:
+        slots, budget = min(256, case.chunk), case.chunk
+    served = engines.vllm(tokens, max_num_seqs=slots, max_num_batched_tokens=budget)
+    if case.policy == "prompts elsewhere":
+        return ContinuousBatching(slots=slots, prefill="elsewhere", memory=served.memory)
+    return served
+
+
+def simulated(case, requests, *, lone=False):
+    """Return a run of the case, and how long its decoders waited for each token.
+
+    Parameters
+    ----------
+    case : Case
+    requests : Trace
+    lone : bool
+        Whether each request comes when the one before is done. Then only first tokens are simulated: decoding is `alone`.
+
+    Returns
+    -------
+    tuple of (Run, ndarray, ndarray)
+        The run; the times between tokens, s; how often there was each. Nothing of these for policies that stop
+        decoding to read prompts.
+
+    Raises
+    ------
+    ValueError
+        If an argument leaves its domain.
+    """
+    policy, took = policy_of(case), []
+    arguments.flag("lone", lone)
+
+    def step_time(load):
+        time = case.step(load)
+        took.append((time, load.decoding))
+        return time
+
+    if lone:
+        count = len(requests.output_length)
+        apart = requests._replace(arrival_time=APART * np.arange(count), output_length=np.ones(count, int))
+        run = simulate(apart, policy, step_time)
+        read, whole = alone(case.step, requests)
+        more, tokens = whole - read, requests.output_length - 1
+        run = run._replace(finish_time=run.finish_time + more, tokens=requests.output_length)
+        return run, more[tokens > 0] / tokens[tokens > 0], tokens[tokens > 0]
+    run = simulate(requests, policy, step_time)
+    times, decoding = np.array(took).T
+    beside = isinstance(policy, ContinuousBatching) and policy.prefill in ("chunked", "elsewhere")
+    keep = (decoding > 0) & beside
+    return run, times[keep], decoding[keep]
+
+
+def summary(run, times=(), decoding=()):
+    """Return what a run says about the first token: means and percentiles after the warm-up.
+
+    Parameters
+    ----------
+    run : Run
+        Of a policy that refuses nobody.
+    times, decoding : array_like, each shape (m,)
+        Times between tokens, s, and how often there was each, if known.
+
+    Returns
+    -------
+    dict of str to float
+        Means of the parts of the TTFT; TTFT: mean, p50, p99; TPOT: mean, p50; deliberate p99; share of requests that
+        lost their memory; time between two tokens, p50 and p99. Seconds.
+    """
+    found = latencies(run.arrival_time, run.admitted_time, run.first_token_time, run.finish_time, run.tokens)
+    ttft, tpot = without_warm_up(found.ttft), without_warm_up(np.nan_to_num(found.tpot, nan=np.inf))
+    tpot = tpot[np.isfinite(tpot)]
+    said = {name: float(without_warm_up(part).mean()) for name, part in run.first_token_parts._asdict().items()}
+    said |= {
+        "ttft": float(ttft.mean()), "ttft_p50": float(np.median(ttft)), "ttft_p99": float(np.quantile(ttft, 0.99)),
+        "tpot": float(tpot.mean()), "tpot_p50": float(np.median(tpot)),
+        "held_back_p99": float(np.quantile(without_warm_up(run.first_token_parts.held_back), 0.99)),
+        "preempted": float(np.mean(without_warm_up(run.preemptions.astype(float)) > 0)),
+        "lost": float(without_warm_up(run.preemptions.astype(float)).mean()),
+    }  # fmt: skip
+    if len(times):
+        order = np.argsort(times)
+        share = np.cumsum(np.asarray(decoding)[order]) / np.sum(decoding)
+        for name, level in (("itl_p50", 0.5), ("itl_p99", 0.99)):
+            said[name] = float(np.asarray(times)[order][np.searchsorted(share, level)])
+    return said
+
+
+def capacity(case, requests):
+    """Return the rate at which a replica finishes requests that all wait for it.
+
+    Parameters
+    ----------
+    case : Case
+    requests : Trace
+        Their arrival times do not matter.
+
+    Returns
+    -------
+    float
+        1/s, between the first and the last fifth of those that finish.
+    """
+    waiting = requests._replace(arrival_time=np.zeros(len(requests.arrival_time)))
+    finish = np.sort(simulated(case, waiting)[0].finish_time)
+    low, high = int(0.2 * len(finish)), int(0.8 * len(finish))
+    return float((high - low) / (finish[high] - finish[low]))
+
+
+def alone(step, requests):
+    """Return what requests take that are served one by one: the time to read each prompt, and all of each.
+
+    Parameters
+    ----------
+    step : CalibratedStep
+    requests : Trace
+
+    Returns
+    -------
+    tuple of ndarray, each shape (n,)
+        Seconds.
+
+    Raises
+    ------
+    ValueError
+        If an argument leaves its domain.
+
+    Notes
+    -----
+    The decode steps of a request are taken at its mean context, times their number; a step alone is so nearly linear
+    in its context that nothing is lost. Feed the second to `lib.queueing.mg1_wait`: one by one is an M/G/1 queue.
+    """
+    arguments.record("step", step, CalibratedStep)
+    first, whole = [], []
+    for prompt, output in zip(requests.prompt_length.tolist(), requests.output_length.tolist(), strict=True):
+        prompt = max(prompt, 1)
+        read = step(StepLoad(0, 0, prompt, prompt * (prompt + 1) / 2, ((prompt, 0),)))
+        more = step(StepLoad(1, ceil(prompt + output / 2), 0, 0.0, ())) * (output - 1) if output > 1 else 0.0
+        first.append(read)
+        whole.append(read + more)
+    return np.array(first), np.array(whole)
+
+
+@functools.cache
+def rows():
+    """Return the record of simulations, from ``data/first_token.csv``.
+
+    Returns
+    -------
+    dict of str to ndarray
+        ``experiment``, ``workload``, ``accelerator``, ``model``, ``devices``, ``policy``; ``setting`` (a chunk, a
+        share of the memory, a variation of arrivals; 0 where none is set); ``load`` (share of the capacity, 0
+        for a lone user); ``arrival_rate`` (1/s; 0 for a lone user); ``requests`` of each of ``replications``;
+        ``quantity``; ``mean`` and ``half_width`` of its 95 % interval, SI.
+    """
+    with (files("lib") / "data" / "first_token.csv").open(encoding="utf-8", newline="") as opened:
+        read = [*csv.DictReader(opened)]
+    return {
+        name: np.array([row[name] if name in TEXTS else float(row[name]) for row in read]) for name in read[0]
+    }
+
+
+def value(quantity, **where):
+    """Return one number of the record.
+
+    Parameters
+    ----------
+    quantity : str
+    **where
+        Columns of `rows` and what they must be.
+
+    Returns
+    -------
+    float
+
+    Raises
+    ------
+    ValueError
+        If not exactly one row is meant.
+    """
+    table = rows()
+    keep = table["quantity"] == quantity
+    for column, wanted in where.items():
+        keep &= table[arguments.choice("column", column, table)] == wanted
+    if keep.sum() != 1:
+        raise ValueError(f"where must name one row of {quantity}, got {int(keep.sum())}")
+    return float(table["mean"][keep][0])
