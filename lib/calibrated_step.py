@@ -5,8 +5,9 @@ takes that also reads prompts: all tokens go through the weights together.
 """
 
 import functools
+from bisect import bisect_right
 from dataclasses import dataclass
-from math import log
+from math import exp, log
 
 import numpy as np
 
@@ -111,7 +112,7 @@ def _attention(table, cache_bytes, context):
     low, high = table[at], table[at + 1]
     first = low[column] * (1 - share) + low[column + 1] * share
     second = high[column] * (1 - share) + high[column + 1] * share
-    return np.exp(first * (1 - part) + second * part + beyond)
+    return exp(first * (1 - part) + second * part + beyond)
 
 
 def _place(value, knots):
@@ -120,7 +121,7 @@ def _place(value, knots):
     last = len(knots) - 1
     if value >= knots[last]:
         return last - 1, 1.0, log(value / knots[last])
-    at = next(place for place in range(last) if value < knots[place + 1])
+    at = bisect_right(knots, value) - 1
     return at, log(value / knots[at]) / log(knots[at + 1] / knots[at]), 0.0
 
 

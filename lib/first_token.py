@@ -12,14 +12,16 @@ from math import ceil
 
 import numpy as np
 
-from lib import arguments, engines
+from lib import arguments, engines, serving
 from lib.batching import ContinuousBatching, DynamicBatching
 from lib.calibrated_step import CalibratedStep, kv_tokens
 from lib.latency import latencies
 from lib.lengths import WORKLOADS
+from lib.queueing import mg1_wait
 from lib.replica import StepLoad
 from lib.replication import without_warm_up
 from lib.simulation import FirstTokenParts, simulate
+from lib.trace import Trace
 
 POLICIES = ("vllm", "tgi", "sglang", "prompts elsewhere", "gather")
 GATHERED, TIMEOUT = 32, 0.3  # the article's story: dozens of requests, a few tenths of a second
@@ -132,6 +134,7 @@ def simulated(case, requests, *, lone=False):
         If an argument leaves its domain.
     """
     policy, took = policy_of(case), []
+    arguments.record("requests", requests, Trace)
     arguments.flag("lone", lone)
 
     def step_time(load):
@@ -203,6 +206,8 @@ def capacity(case, requests):
     float
         1/s, between the first and the last fifth of those that finish.
     """
+    arguments.record("case", case, Case)
+    arguments.record("requests", requests, Trace)
     waiting = requests._replace(arrival_time=np.zeros(len(requests.arrival_time)))
     finish = np.sort(simulated(case, waiting)[0].finish_time)
     low, high = int(0.2 * len(finish)), int(0.8 * len(finish))
@@ -233,6 +238,7 @@ def alone(step, requests):
     in its context that nothing is lost. Feed the second to `lib.queueing.mg1_wait`: one by one is an M/G/1 queue.
     """
     arguments.record("step", step, CalibratedStep)
+    arguments.record("requests", requests, Trace)
     first, whole = [], []
     for prompt, output in zip(requests.prompt_length.tolist(), requests.output_length.tolist(), strict=True):
         prompt = max(prompt, 1)
@@ -241,6 +247,68 @@ def alone(step, requests):
         first.append(read)
         whole.append(read + more)
     return np.array(first), np.array(whole)
+
+
+def one_by_one(step, requests, load):
+    """Return what requests wait that are served one by one.
+
+    Parameters
+    ----------
+    step : CalibratedStep
+    requests : Trace
+        Only their lengths matter: arrivals are Poisson.
+    load : float
+        Share of the time in which the machine is busy, 0 to 1; at 1 the wait has no end.
+
+    Returns
+    -------
+    dict of str to float
+        Mean TTFT (s), rate of arrivals and most that the machine can bear (1/s).
+
+    Raises
+    ------
+    ValueError
+        If an argument leaves its domain.
+    """
+    load = arguments.number("load", load, least=0, most=1)
+    read, whole = alone(step, requests)
+    most = 1 / whole.mean()
+    wait = float(mg1_wait(load * most, whole.mean(), np.mean(whole**2))) if load else 0.0
+    return {"ttft": wait + float(read.mean()), "rate": float(load * most), "capacity": float(most)}
+
+
+def boarding_share(points):
+    """Return the share of the time per output token that goes into reading prompts, by the law of `lib.serving`.
+
+    Parameters
+    ----------
+    points : dict of ndarray
+        As `lib.serving.terms` takes them, with ``engine`` and ``value``.
+
+    Returns
+    -------
+    ndarray, shape (n,)
+
+    Raises
+    ------
+    ValueError
+        If a column is missing.
+
+    Notes
+    -----
+    One fit for each accelerator, model, engine and precision; the term is d B ISL / OSL and its part in attention.
+    The fit has seen the points it is asked about: see `lib.serving.without_each_shape` for what it is worth elsewhere.
+    """
+    ideal = serving.terms(points)
+    names = zip(*(points[name].tolist() for name in serving.CONFIGURATION), strict=True)
+    owner = np.array(["|".join(row) for row in names])
+    prompts = np.array([term.startswith("prefill") for term in serving.TERMS])
+    share = np.empty(len(owner))
+    for one in dict.fromkeys(owner.tolist()):
+        mine = owner == one
+        spent = ideal[mine] * serving.fitted(ideal[mine], points["value"][mine])
+        share[mine] = spent[:, prompts].sum(axis=1) / spent.sum(axis=1)
+    return share
 
 
 @functools.cache

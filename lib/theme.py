@@ -29,6 +29,8 @@ COLOURS = {
     "arithmetic": ("#D55E00", "#F2955A"),
     "simulated": ("#00855F", "#2FC79A"),
     "price": ("#7F6400", "#E3C04A"),
+    "on purpose": ("#00798C", "#3CC6DB"),
+    "others": ("#7A5BB5", "#B79DE8"),
     "measured": ("#1F2328", "#F0F1F2"),
     "muted": ("#59636E", "#A9B1BA"),
 }

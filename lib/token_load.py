@@ -40,6 +40,41 @@ def token_slots(prompt_length, output_length):
     return prompt_length * output_length + output_length * (output_length + 1) / 2
 
 
+def useful_share(prompt_length, output_length, reserved):
+    r"""Return the share of reserved cache memory that holds tokens, over time.
+
+    Parameters
+    ----------
+    prompt_length : array_like, shape (n,)
+        Tokens, at least 0.
+    output_length : array_like, shape (n,)
+        Tokens, above 0; one per step.
+    reserved : array_like, shape (n,)
+        Tokens that are set aside for each request from its first step to its last, at least prompt and output.
+
+    Returns
+    -------
+    float
+
+    Raises
+    ------
+    ValueError
+        If an argument leaves its domain.
+
+    Notes
+    -----
+    .. math:: \frac{\sum_i w_i}{\sum_i R_i L_i}
+
+    with w from `token_slots`. Gaps between reservations are left out: an allocator adds them.
+    """
+    held = token_slots(prompt_length, output_length)
+    prompt_length, output_length = checked(prompt_length=prompt_length, output_length=output_length)
+    reserved, output_length = arguments.together(
+        reserved=arguments.array("reserved", reserved, above=0), output_length=output_length)
+    at_least("reserved", reserved, "prompt_length and output_length", prompt_length + output_length)
+    return float(np.sum(held) / np.sum(reserved * output_length))
+
+
 def memory_limited_rate(memory_tokens, step_time, token_slots):
     r"""Return the arrival rate that fills the memory of a replica.
 

@@ -28,7 +28,7 @@ from lib.calibrated_step import CalibratedStep  # noqa: E402
 from lib.replication import mean_interval  # noqa: E402
 
 OUT = ROOT / "lib" / "data" / "first_token.csv"
-SEED, REPLICATIONS, REQUESTS, SHORT = 20_261_130, 20, 1_500, 500
+SEED, REPLICATIONS, REQUESTS, SHORT = 20_261_130, 20, 800, 250
 COLUMNS = (
     *("experiment", "workload", "accelerator", "model", "devices", "policy", "setting", "load"),
     *("arrival_rate", "requests", "replications", "quantity", "mean", "half_width"),
@@ -40,8 +40,8 @@ A100, H100 = (
 CHAT, CODE, REASONING = "azure-conversation", "azure-code", "servegen-reasoning"
 PLACES = ((CHAT, H100), (CODE, H100), (REASONING, H100), (CHAT, A100))
 CHUNKS = (256, 512, 1024, 2048, 4096, 8192)
-SHARES, LOADS = (0.0625, 0.125, 0.25, 1.0), (0.3, 0.5, 0.7, 0.8, 0.9)
-VARIATIONS = (1.0, 2.0, 4.0, 8.0, 13.0)
+SHARES, LOADS = (0.0625, 0.125, 1.0), (0.3, 0.5, 0.7, 0.9)
+VARIATIONS = (1.0, 2.0, 5.0, 13.0)
 
 
 def drawn(workload, rate, count, replication, *, cv=1.0):
@@ -71,18 +71,24 @@ def found(case, rate, *, count, cv=1.0, replications=REPLICATIONS):
     return {name: mean_interval([run[name] for run in runs], 0.95) for name in runs[0]}
 
 
-def rows(experiment, case, load, rate, **options):
-    """Return the rows of the record for one case."""
-    setting = options.pop("setting", 0.0)
-    options.setdefault("count", SHORT if case.workload == REASONING else REQUESTS)
-    for quantity, (mean, half_width) in found(case, rate, **options).items():
+def lines(experiment, names, place, count, means, *, replications=REPLICATIONS):
+    """Return the rows of the record for means and half widths by quantity."""
+    workload, step, policy = names
+    load, rate, setting = place
+    for quantity, (mean, half_width) in means.items():
         yield {
-            "experiment": experiment, "workload": case.workload, "accelerator": case.step.accelerator,
-            "model": case.step.model, "devices": case.step.devices, "policy": case.policy, "setting": f"{setting:g}",
-            "load": f"{load:g}", "arrival_rate": f"{rate:.6g}", "requests": options["count"],
-            "replications": options.get("replications", REPLICATIONS), "quantity": quantity,
+            "experiment": experiment, "workload": workload, "accelerator": step.accelerator, "model": step.model,
+            "devices": step.devices, "policy": policy, "setting": f"{setting:g}", "load": f"{load:.4g}",
+            "arrival_rate": f"{rate:.6g}", "requests": count, "replications": replications, "quantity": quantity,
             "mean": f"{mean:.6g}", "half_width": f"{half_width:.3g}",
         }  # fmt: skip
+
+
+def rows(experiment, case, load, rate, *, setting=0.0, cv=1.0, count=None):
+    """Return the rows of the record for one case."""
+    count = count or (SHORT if case.workload == REASONING else REQUESTS)
+    means = found(case, rate, count=count, cv=cv)
+    return lines(experiment, (case.workload, case.step, case.policy), (load, rate, setting), count, means)
 
 
 def parts(workload, step, policy):
@@ -100,6 +106,18 @@ def boarding(workload, step):
     most = capacity(first.Case(workload=workload, step=step, policy="vllm"))
     case = first.Case(workload=workload, step=step, policy="prompts elsewhere")
     return [row for load in (first.HALF, first.NEAR) for row in rows("boarding", case, load, load * most)]
+
+
+def singly(workload, step):
+    """One by one, in closed form, for a lone user and at half of what that can bear; and vLLM at that same rate."""
+    made, rates = [], []
+    for load in (first.LONE, first.HALF):
+        runs = [first.one_by_one(step, drawn(workload, 1.0, REQUESTS, one), load) for one in range(REPLICATIONS)]
+        means = {name: mean_interval([run[name] for run in runs], 0.95) for name in runs[0]}
+        rates.append(means["rate"][0])
+        made += lines("singly", (workload, step, "one by one"), (load, rates[-1], 0.0), REQUESTS, means)
+    case = first.Case(workload=workload, step=step, policy="vllm")
+    return made + [*rows("singly", case, rates[-1] / capacity(case), rates[-1], count=300)]
 
 
 def chunk(size, load):
@@ -125,8 +143,9 @@ def bursts(cv, load):
 EXPERIMENTS = {
     "parts": (parts, [(*place, policy) for place in PLACES for policy in ("vllm", "tgi", "sglang")]
               + [(CHAT, H100, "gather")]),
-    "boarding": (boarding, [*PLACES]),
-    "chunk": (chunk, [(size, load) for size in CHUNKS for load in (0.5, 0.8)]),
+    "singly": (singly, [(CHAT, H100)]),
+    "boarding": (boarding, [*PLACES[:2]]),
+    "chunk": (chunk, [(size, load) for size in CHUNKS for load in (0.8,)]),
     "memory": (memory, [(share, load) for share in SHARES for load in LOADS]),
     "bursts": (bursts, [(cv, load) for cv in VARIATIONS for load in (0.5, 0.8)]),
 }  # fmt: skip

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from lib import amortisation, claims, footprint, hardware, roofline
+from lib import amortisation, claims, first_token, footprint, hardware, roofline
 from lib import model as models
 from lib.claims import FAILS, HOLDS, LIMITED, OPEN, Evidence, judge
 from lib.measured import table
@@ -127,3 +127,38 @@ def test_no_measured_engine_reaches_a_thirty_second():
     alone, many = (runs["value"][row & (runs["concurrency"] == size)][0] for size in (1, 32))
     assert evidence.number == pytest.approx(32 * alone / many)
     assert evidence.number < 29 < evidence.edge < 32
+
+
+def test_only_one_engine_of_three_waits_on_purpose():
+    shares = claims.deliberate_shares()
+    assert {policy for (policy, *_), share in shares.items() if share > 0} == {"tgi"}
+    assert all(share == 0 for (*_, load), share in shares.items() if load == first_token.LONE)
+    evidence = claims.EVIDENCE["C11"]()
+    assert evidence.edge == 0 < 0.5 < evidence.number == max(shares.values())
+
+
+def test_alone_is_only_as_fast_as_together_and_only_without_a_neighbour():
+    """One prompt of the mean takes as long either way; Pollaczek and Khinchine by hand from the record's lengths."""
+    evidence = claims.EVIDENCE["C12"]()
+    assert evidence.number == pytest.approx(1, abs=0.05)
+    where = {"experiment": "singly", "policy": "one by one", "load": 0.5}
+    service = 1 / first_token.value("capacity", **where)
+    wait = first_token.value("ttft", **where)
+    assert wait > 0.5 * service / (2 * 0.5)  # what the wait would be if all answers were as long as the mean
+    assert evidence.edge > 10
+
+
+def test_the_first_token_is_slow_only_after_a_long_prompt():
+    evidence = claims.EVIDENCE["C15"]()
+    assert evidence.edge < 2 < evidence.number
+    assert claims.first_over_later()["vllm", "azure-conversation", "H100 SXM", 0.0] == pytest.approx(evidence.number)
+
+
+def test_boarding_takes_more_of_the_time_where_prompts_are_longer():
+    found = claims.boarding_shares()
+    ratio = found["input_tokens"] / found["output_tokens"]
+    medians = [float(np.median(found["share"][(ratio == one) & (found["concurrency"] >= 32)])) for one in (0.125, 1, 8)]
+    assert medians == sorted(medians)
+    evidence = claims.EVIDENCE["C16"]()
+    assert (evidence.number, evidence.edge) == pytest.approx(tuple(medians[1:]))
+    assert evidence.number > 0.01

@@ -20,10 +20,11 @@ LAYERS = {
     ],
     "systems": [
         *("batching", "engines", "step_time", "replica", "compiled_replica", "whole_batches", "simulation", "queues"),
+        *("calibrated_step", "first_token"),
         *("decode", "records", "bench", "measurement"),
         *("cost", "batch_limit", "frontier", "production_day"),
     ],
-    "page": ["expressions", "theme", "charts", "prose", "claims", "figures", "downloads", "book"],
+    "page": ["expressions", "theme", "charts", "waiting_charts", "prose", "claims", "figures", "downloads", "book"],
 }
 LAYER_OF = {module: layer for layer, modules in LAYERS.items() for module in modules}
 TORCH = {"decode", "bench"}

@@ -12,6 +12,7 @@ from lib.token_load import (
     resident_tokens,
     staircase_step_time,
     token_slots,
+    useful_share,
     work_conserving_rate,
 )
 from tests.replications import assert_mean_is
@@ -121,3 +122,16 @@ def test_simulated_residents_agree_with_campbell():
 def test_mean_outputs_below_a_token_are_let_through():
     """Output .5 on average, as 0 or 1 token: the mean cache is rate times pace times E[L^2] / 2."""
     assert_allclose(resident_tokens(1, 1, 0, [0.5, 0.5, 0.5]), [0.25, 0.5 / 3])
+
+
+def test_memory_reserved_for_the_longest_is_mostly_empty():
+    """Prompt 10, output 2: 11 and 12 tokens held in two steps."""
+    assert useful_share([10], [2], [32]) == pytest.approx((11 + 12) / 64)
+    assert useful_share([10, 4], [2, 1], [32, 16]) == pytest.approx((11 + 12 + 5) / (64 + 16))
+
+
+def test_even_who_knows_the_length_reserves_more_than_it_holds():
+    """Without a prompt the cache is half full on average: (n + 1) / (2 n)."""
+    assert useful_share(0, 99, 99) == pytest.approx(100 / 198)
+    with pytest.raises(ValueError, match="reserved must be at least prompt_length and output_length"):
+        useful_share(10, 20, 29)

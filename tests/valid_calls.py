@@ -37,6 +37,8 @@ from lib import (
 from lib import deployment as deployments
 from lib.arrivals import ArrivalLaw
 from lib.batching import ContinuousBatching, DynamicBatching, KVMemory
+from lib.calibrated_step import CalibratedStep
+from lib.first_token import Case
 from lib.footprint import BF16
 from lib.hardware import hardware
 from lib.latency import ServiceLevel, latencies
@@ -83,6 +85,8 @@ STEPS = layer_fit.chosen(STEPS, STEPS["accelerator"] == "RTX 4090")
 ALL_REDUCES = layer_fit.chosen(dict(measured.table("all_reduce")), np.arange(90) < 45)
 CHAT = layer_fit.chosen(dict(measured.table("end_to_end")), measured.table("end_to_end")["quantity"] == "tpot")
 CHAT = layer_fit.chosen(CHAT, np.arange(len(CHAT["value"])) < 18)
+KERNELS = CalibratedStep(accelerator="H100 SXM", model="Llama-3-8B")
+SERVED = Case(workload="azure-conversation", step=KERNELS, policy="vllm")
 INNER = Without("part of the loop: simulation checks what it gets")
 INSIDE = Without("part of the law: its callers have checked what it gets")
 BATCHES, CONTEXTS = np.array([1.0, 1, 2, 4, 8, 8]), np.array([16.0, 64, 32, 16, 64, 16])
@@ -498,6 +502,24 @@ CALLS = {
     },
     "compiled_replica": {"compiled_advance": Without("needs numba; tests/test_simulation.py compares it")},
     "whole_batches": {"advance": INNER, "batch_times": INNER},
+    "calibrated_step": {
+        "CalibratedStep": call(accelerator="H100 SXM", model="Llama-3-8B", devices=1),
+        "kv_tokens": call(accelerator="H100 SXM", model="Llama-3-8B", devices=1),
+    },
+    "first_token": {
+        "Case": call(
+            workload="azure-conversation", step=KERNELS, policy="vllm", chunk=512, memory_share=0.5
+        ),
+        "policy_of": call(case=SERVED),
+        "simulated": call(case=SERVED, requests=TRACE, lone=False),
+        "summary": Without("takes a run, a result: tested in test_first_token"),
+        "capacity": call(case=SERVED, requests=TRACE),
+        "alone": call(step=KERNELS, requests=TRACE),
+        "one_by_one": call(step=KERNELS, requests=TRACE, load=0.5),
+        "boarding_share": Without("takes the points that lib.serving checks: tested in test_first_token"),
+        "rows": Without("takes nothing"),
+        "value": Without("takes the columns of the record: tested in test_first_token"),
+    },
     "simulation": {
         "FirstTokenParts": Without("a result"),
         "Events": Without("a result"),
@@ -623,6 +645,7 @@ ALLOWED = {
     "output_price": {"zero": "a token may be free"},
     "cached_price": {"zero": "a token may be free"},
     "cached_share": {"zero": "nothing was cached"},
+    "one_by_one.load": {"zero": "a lone user"},
     "good_share": {"zero": "none may be good"},
     "Traffic.output_cv2": {"zero": "all as long"},
     "batch_limit.time_per_token": {"infinity": "no target"},

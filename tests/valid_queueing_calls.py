@@ -110,6 +110,7 @@ CALLS = {
     },
     "token_load": {
         "token_slots": {"prompt_length": 10, "output_length": 20},
+        "useful_share": {"prompt_length": 10, "output_length": 20, "reserved": 64},
         "memory_limited_rate": {"memory_tokens": 1e5, "step_time": 0.03, "token_slots": 410.0},
         "work_conserving_rate": {"tokens": 512, "step_time": 0.15, "prompt_length": 10, "output_length": 20},
         "staircase_step_time": {"tokens": 512, "fixed_time": 0.01, "tile_time": 0.03, "tile": 128},
