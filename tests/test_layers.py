@@ -17,9 +17,10 @@ LAYERS = {
         *("processor_sharing", "static_batch", "replication"),
         *("latency", "fit", "roofline", "memory", "layer_shape", "layer_time", "layer_fit", "left_out"),
         *("calibration", "serving", "amortisation"),
+        *("schedule", "length_fit", "rigid_batch", "timeout_batching", "dispatch", "simulated"),
     ],
     "systems": ["batching", "simulation", "decode", "records", "bench", "measurement", "cost"],
-    "page": ["expressions", "theme", "charts", "prose", "claims", "figures", "downloads", "book"],
+    "page": ["expressions", "theme", "charts", "batch_charts", "prose", "claims", "figures", "downloads", "book"],
 }
 LAYER_OF = {module: layer for layer, modules in LAYERS.items() for module in modules}
 TORCH = {"decode", "bench"}
