@@ -9,7 +9,7 @@ from lib.batching import DynamicBatching
 from lib.bulk import timeout_queue
 from lib.control_limit import waiting_threshold
 from lib.dynamic_batching import dynamic_batch_size, dynamic_busy_fraction, dynamic_sojourn_time
-from lib.simulation import served_in_batches
+from lib.queues import served_in_batches
 from lib.timeout_batching import (
     best_timeout,
     harmless_timeout,

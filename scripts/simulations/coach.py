@@ -7,9 +7,9 @@ from lib.bulk import bulk_queue
 from lib.length_fit import max_ratio, sorted_max_ratio
 from lib.lengths import WORKLOADS, length_quantile
 from lib.order_statistics import empirical_max
+from lib.queues import served_in_batches
 from lib.rigid_batch import rigid_batch, step_law
 from lib.schedule import idle_share, static_schedule
-from lib.simulation import served_in_batches
 from lib.static_batch import elastic_speedup
 from scripts.simulations.case import CAP, Case, lengths_of, mean_and_tail, outputs, poisson
 

@@ -5,9 +5,9 @@ import numpy as np
 from lib.batching import DynamicBatching
 from lib.bulk import bulk_queue, timeout_queue
 from lib.dispatch import INOUE
+from lib.queues import served_in_batches
 from lib.replication import without_warm_up
 from lib.rigid_batch import rigid_batch, step_law
-from lib.simulation import served_in_batches
 from lib.timeout_batching import (
     timeout_batch_size,
     timeout_busy_fraction,
