@@ -12,14 +12,13 @@ from lib.bulk import bulk_queue
 from lib.domains import single
 from lib.rigid_batch import StepLaw
 from lib.timeout_batching import (
-    best_timeout,
-    harmless_timeout,
     timeout_batch_size,
     timeout_busy_fraction,
     timeout_size_law,
     timeout_sojourn_quantile,
     timeout_sojourn_time,
 )
+from lib.timeout_choice import best_timeout, harmless_timeout
 
 # Fits of ResNet50 in mixed precision on two accelerators: inoue2021, section 3.3.
 INOUE = {"V100": StepLaw(1.8874e-3, 0.1438e-3), "P4": StepLaw(1.4284e-3, 0.5833e-3)}

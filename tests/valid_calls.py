@@ -462,9 +462,13 @@ CALLS = {
         "timeout_busy_fraction": call(**V100, timeout=1e-3),
         "timeout_size_law": call(**V100, timeout=1e-3),
         "timeout_sojourn_quantile": call(level=0.9, **V100, timeout=1e-3),
+        "setting_of": Without("the check itself: tested through what uses it"),
+        "sojourn_time_of": Without("a formula that the page computes with: its callers have checked what it gets"),
+    },
+    "timeout_choice": {
         "best_timeout": call(arrival_rate=500.0, fixed_time=1.9e-3),
         "harmless_timeout": call(**V100, loss=0.01),
-        "sojourn_time_of": Without("a formula that the page computes with: its callers have checked what it gets"),
+        "estimated_batch_size": call(**V100, timeout=1e-3, named=lambda name, value: value),
     },
     "dispatch": {
         "Dispatch": Without("a result"),
