@@ -8,6 +8,7 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.stats import poisson
 
+from lib import arguments
 from lib.domains import checked, single
 from lib.queueing import when_stable
 
@@ -53,20 +54,21 @@ def timeout_batch_size(arrival_rate, fixed_time, marginal_time, timeout):
 
     For T = 0 this is (31) of inoue2021. Source: [derived]; within the intervals of its simulation.
     """
-    rate, fixed, marginal, timeout = _arguments(arrival_rate, fixed_time, marginal_time, timeout)
+    rate, fixed, marginal, timeout = settings(arrival_rate, fixed_time, marginal_time, timeout)
     return when_stable(rate * marginal, lambda room: (rate * fixed + _late(rate, fixed, marginal, timeout)) / room)
 
 
-def _arguments(arrival_rate, fixed_time, marginal_time, timeout):
-    rate, fixed, marginal, timeout = checked(
-        arrival_rate=arrival_rate, fixed_time=fixed_time, marginal_time=marginal_time, timeout=timeout
-    )
+def settings(arrival_rate, fixed_time, marginal_time, timeout):
+    """Return the four as arrays that fit together, or refuse them; symbols pass."""
+    values = checked(arrival_rate=arrival_rate, fixed_time=fixed_time, marginal_time=marginal_time, timeout=timeout)
+    if any(isinstance(value, arguments.Symbol) for value in values):
+        return values
+    rate, fixed, marginal, timeout = values
     if np.any(fixed + marginal == 0):
         raise ValueError("fixed_time plus marginal_time must be above 0, got 0")
     long = timeout > (fixed + marginal) * (1 + 1e-12)
     if np.any(long):
-        least = (fixed + marginal)[long].flat[0]
-        rule = f"timeout must be at most the time of a batch of one ({least:g})"
+        rule = f"timeout must be at most fixed_time plus marginal_time ({(fixed + marginal)[long].flat[0]:g})"
         raise ValueError(f"{rule}, got {timeout[long].flat[0]:g}")
     return rate, fixed, marginal, timeout
 
@@ -116,7 +118,7 @@ def timeout_sojourn_time(arrival_rate, fixed_time, marginal_time, timeout):
     by Little's law over a cycle: those who wait behind a busy server, those in service, and T
     request-seconds in an idle server's window. For T = 0 this is (36) of inoue2021. Source: [derived].
     """
-    rate, fixed, marginal, timeout = _arguments(arrival_rate, fixed_time, marginal_time, timeout)
+    rate, fixed, marginal, timeout = settings(arrival_rate, fixed_time, marginal_time, timeout)
     size = timeout_batch_size(rate, fixed, marginal, timeout)
     stable = rate * marginal < 1
     return np.where(stable, sojourn_time_of(np.where(stable, size, 1.0), rate, fixed, marginal, timeout), np.inf)
@@ -161,7 +163,7 @@ def timeout_busy_fraction(arrival_rate, fixed_time, marginal_time, timeout):
 
     What a price for busy time is paid for. Source: as (38) of inoue2021.
     """
-    rate, fixed, marginal, timeout = _arguments(arrival_rate, fixed_time, marginal_time, timeout)
+    rate, fixed, marginal, timeout = settings(arrival_rate, fixed_time, marginal_time, timeout)
     return np.minimum(rate * marginal + rate * fixed / timeout_batch_size(rate, fixed, marginal, timeout), 1.0)
 
 
@@ -206,7 +208,7 @@ def timeout_size_law(arrival_rate, fixed_time, marginal_time, timeout):
 def setting_of(arrival_rate, fixed_time, marginal_time, timeout):
     """Return the four as numbers, or refuse them; an unstable setting too."""
     values = single(arrival_rate=arrival_rate, fixed_time=fixed_time, marginal_time=marginal_time, timeout=timeout)
-    _arguments(*values)
+    settings(*values)
     if values[0] * values[2] >= 1:
         raise ValueError(f"arrival_rate times marginal_time must be below 1, got {values[0] * values[2]:g}")
     return values

@@ -9,7 +9,7 @@ from scipy.optimize import brentq
 
 from lib import arguments
 from lib.domains import checked
-from lib.timeout_batching import setting_of, timeout_sojourn_time
+from lib.timeout_batching import setting_of, settings, timeout_sojourn_time
 
 
 def best_timeout(arrival_rate, fixed_time):
@@ -76,6 +76,10 @@ def harmless_timeout(arrival_rate, fixed_time, marginal_time, loss):
     ------
     ValueError
         If an argument leaves its domain, or the load is not below 1.
+
+    Notes
+    -----
+    The root of the exact mean beyond `best_timeout`, where it rises. Source: [derived].
     """
     loss = arguments.number("loss", loss, least=0)
     rate, fixed, marginal, _ = setting_of(arrival_rate, fixed_time, marginal_time, 0.0)
@@ -119,9 +123,7 @@ def estimated_batch_size(arrival_rate, fixed_time, marginal_time, timeout, *, na
     """
     if not callable(named):
         raise ValueError(f"named must be a function, got {named!r}")
-    rate, fixed_time, marginal_time, timeout = checked(
-        arrival_rate=arrival_rate, fixed_time=fixed_time, marginal_time=marginal_time, timeout=timeout
-    )
+    rate, fixed_time, marginal_time, timeout = settings(arrival_rate, fixed_time, marginal_time, timeout)
     load = named("load", np.minimum(rate * marginal_time, 0.999))
     fixed, window, room = named("fixed_arrivals", rate * fixed_time), named("window", rate * timeout), 1 - load
     strength = named("strength", load / room)

@@ -76,7 +76,7 @@ def test_simulated_timeouts_agree(rate, timeout):
 
 
 def test_a_timeout_beyond_a_batch_of_one_and_an_unstable_server_are_refused():
-    with pytest.raises(ValueError, match="timeout must be at most the time of a batch of one"):
+    with pytest.raises(ValueError, match="timeout must be at most fixed_time plus marginal_time"):
         timeout_sojourn_time(1.0, *V100, 2.1)
     with pytest.raises(ValueError, match="arrival_rate times marginal_time must be below 1, got 1"):
         timeout_size_law(1.0, 1.0, 1.0, 0.0)
