@@ -353,6 +353,7 @@ def _policy(chosen):
         return engines.vllm(
             chosen.kv_tokens, max_num_seqs=chosen.max_num_seqs,
             max_num_batched_tokens=chosen.max_num_batched_tokens, block_size=chosen.block_size,
+            async_scheduling=not chosen.no_async_scheduling,
         )  # fmt: skip
     if chosen.engine == "tgi":
         return engines.tgi(
@@ -386,6 +387,7 @@ def _parser():
         "--max-num-batched-tokens", type=int, default=2048, help="most tokens in an iteration (default: 2048)"
     )
     parser.add_argument("--block-size", type=int, default=16, help="tokens of a block, vllm only (default: 16)")
+    parser.add_argument("--no-async-scheduling", action="store_true", help="vllm only: plan when an iteration has ended")
     step = parser.add_mutually_exclusive_group(required=True)
     step.add_argument("--kernels", type=Path, metavar="FOLDER", help="attention, dense and per_sequence tables, CSV")
     step.add_argument(
