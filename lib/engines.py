@@ -32,8 +32,8 @@ def vllm(kv_tokens, *, max_num_seqs=256, max_num_batched_tokens=2048, block_size
         Here it matters only to a request that lost its memory: it finds again what nobody has overwritten. Hits between
         requests are data: the simulator's `cached_length`.
     async_scheduling : bool
-        Whether an iteration is planned while the one before it runs, which hides the host's work and lets a newcomer wait
-        up to an iteration longer. The engine's own default, since version 0.14, is true.
+        Whether an iteration is planned while the one before it runs, which hides the host's work and lets a newcomer
+        wait up to an iteration longer. The engine's own default, since version 0.14, is true.
 
     Returns
     -------

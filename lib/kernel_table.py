@@ -54,7 +54,7 @@ class KernelTable:
 
     Notes
     -----
-    .. math:: t = t_{tokens} + t_{sequences} + L \\Big( t_{att}(q_1, c_1, n, \\bar k) + \\sum_{i>1} t_{att}(q_i, c_i)\\Big)
+    .. math:: t = t_{tokens} + t_{sequences} + L \\Big( t_a(q_1, c_1, n, \\bar k) + \\sum_{i>1} t_a(q_i, c_i)\\Big)
 
     Between measured shapes attention is linear in each length. Beyond the last it goes on as between the last two: a
     table ends where memory does. Sequences that decode count with their mean context :math:`\\bar k`, since tables hold
@@ -81,7 +81,7 @@ class KernelTable:
                 raise ValueError(f"{time} must have the shape of {size}, {sizes.shape}, got {times.shape}")
         if not isinstance(self.attention, dict) or not self.attention:
             raise ValueError(f"attention must be a dict of measured shapes, got {self.attention!r}")
-        if self.graph_sizes:
+        if len(self.graph_sizes):
             arguments.array("graph_sizes", self.graph_sizes, least=1, whole=True)
         arguments.number("prompt_host_time", self.prompt_host_time, least=0)
 
@@ -220,15 +220,16 @@ def _rows(folder, part):
         if missing:
             raise ValueError(f"{file.name} must have the column {missing[0]}, got {', '.join(read.fieldnames or ())}")
         for line, row in enumerate(read, start=2):
+            where, said = f"{file.name} line {line}", ", ".join(map(str, row.values()))
             *keys, time = (row[column] for column in _COLUMNS[part])
+            layer = keys[:1] if part != "attention" else []
             try:
-                numbers = [key if column == "layer" else float(key) for column, key in zip(_COLUMNS[part], keys)]  # noqa: B905
-                time = 1e-6 * float(time)
+                sizes, time = [float(key) for key in keys[len(layer) :]], 1e-6 * float(time)
             except (TypeError, ValueError):
-                raise ValueError(f"{file.name} line {line}: must hold numbers, got {', '.join(map(str, row.values()))}") from None
-            if not 0 < time < np.inf or any(not 0 <= key < np.inf for key in numbers if not isinstance(key, str)):
-                raise ValueError(f"{file.name} line {line}: must hold sizes of at least 0 and a time above 0, got {', '.join(row.values())}")
-            yield *numbers, time
+                raise ValueError(f"{where}: must hold numbers, got {said}") from None
+            if not 0 < time < np.inf or not all(0 <= size < np.inf for size in sizes):
+                raise ValueError(f"{where}: must hold sizes of at least 0 and a time above 0, got {said}")
+            yield *layer, *sizes, time
 
 
 def _summed(folder, part, layers):

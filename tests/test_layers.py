@@ -20,7 +20,7 @@ LAYERS = {
     ],
     "systems": [
         *("batching", "engines", "step_time", "replica", "compiled_replica", "whole_batches", "simulation", "queues"),
-        *("kernel_table", "replay"),
+        *("kernel_table", "recorded_run", "replay"),
         *("decode", "records", "bench", "measurement"),
         *("cost", "batch_limit", "frontier", "production_day"),
     ],

@@ -69,10 +69,7 @@ def test_a_slot_is_given_on_an_iteration_later_if_the_plan_is_made_ahead():
         assert run.first_token_time[1] == time  # nothing runs beside A, so the plan waits for it
     requests = Trace(np.zeros(3), np.array([10, 10, 10]), np.array([3, 9, 1]))
     ends = [
-        simulate(
-            requests, vllm(10_000, max_num_seqs=2, async_scheduling=ahead), lambda load: 1.0
-        ).first_token_time[2]
+        simulate(requests, vllm(10_000, max_num_seqs=2, async_scheduling=ahead), lambda load: 1.0).first_token_time[2]
         for ahead in (False, True)
     ]
     assert ends == [4, 5]
-

@@ -22,7 +22,8 @@ class _Sequence:
     last: float | None = None
 
 
-def served(requests, step_time, *, slots, budget, blocks, block_size, ahead):
+# the rules in one place, in their order
+def served(requests, step_time, *, slots, budget, blocks, block_size, ahead):  # noqa: C901
     """Return when each request got its first and its last token.
 
     Parameters
@@ -56,7 +57,7 @@ def served(requests, step_time, *, slots, budget, blocks, block_size, ahead):
         queue.append(one.old)
         free, one.blocks = free + one.blocks, 0
 
-    def plan():
+    def plan():  # noqa: C901
         nonlocal free
         room, planned, short = budget, [], False
         for one in [*running]:
