@@ -110,6 +110,7 @@ CALLS = {
         "model": call(name="Llama-3-8B"),
         "models_in": call(file=DATA / "models.csv"),
         "attention_kind": call(model=LLAMA),
+        "with_key_heads": call(model=LLAMA, kv_heads=4),
         "params": call(model=LLAMA),
         "active_params": call(model=MIXTRAL),
         "mlp_params": call(model=LLAMA, size=4096),
@@ -225,6 +226,7 @@ CALLS = {
         "model_class": call(name="Llama-3-8B"),
         "kernel_ratios": call(batch_size=32),
         "engine_ratios": call(batch_size=32),
+        "cache_gain": call(relative_batch=[0.5, 2.0], share=0.5),
         "batches_to_memory": call(hardware=H100, model=LLAMA, context=2048, precision=BF16, most=1024),
     },
     "serving": {
