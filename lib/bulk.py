@@ -11,7 +11,15 @@ import numpy as np
 
 from lib import arguments
 from lib.domains import at_least, checked, single
-from lib.embedded_chain import arrivals_law, arrivals_transform, landing_law, returns_below, starts_above
+from lib.embedded_chain import (
+    arrivals_law,
+    arrivals_transform,
+    erlang_landing,
+    erlang_stages,
+    landing_law,
+    returns_below,
+    starts_above,
+)
 
 
 class BulkQueue(NamedTuple):
@@ -111,11 +119,15 @@ def _law_below_cap(rate, batch_time, limit, service_cv2):
     """Return the probabilities that 0..b-1 requests are left at a departure."""
     cap = batch_time.size
     left, full = np.arange(cap), rate * batch_time[-1]
-    sizes = np.maximum(left, limit)
-    terms = np.arange(cap + starts_above(full, cap, service_cv2))
-    arrivals = _with_rest(arrivals_law((rate * batch_time[sizes - 1])[:, None], service_cv2, terms))
-    steps = arrivals[:, :cap] + returns_below(arrivals[:, cap:], landing_law(full / cap, cap, service_cv2))
-    return _stationary(steps, cap - left + rate * batch_time[sizes - 1] - full, cap - full)
+    gains = rate * batch_time[np.maximum(left, limit) - 1]
+    landing, stages = landing_law(full / cap, cap, service_cv2), erlang_stages(service_cv2)
+    if stages:
+        steps = erlang_landing(gains, stages, landing)
+    else:
+        terms = np.arange(cap + starts_above(full, cap, service_cv2))
+        arrivals = _with_rest(arrivals_law(gains[:, None], service_cv2, terms))
+        steps = arrivals[:, :cap] + returns_below(arrivals[:, cap:], landing)
+    return _stationary(steps, cap - left + gains - full, cap - full)
 
 
 def _with_rest(law):
