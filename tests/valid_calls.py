@@ -21,14 +21,28 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from lib import calibration, decode, fit, layer_fit, layer_shape, llama, measured, records
+from lib import (
+    calibration,
+    decode,
+    fit,
+    frontier,
+    layer_fit,
+    layer_shape,
+    llama,
+    measured,
+    operating_point,
+    prices,
+    records,
+)  # fmt: skip
+from lib import deployment as deployments
 from lib.arrivals import ArrivalLaw
-from lib.batching import DynamicBatching
+from lib.batching import ContinuousBatching, DynamicBatching, KVMemory
 from lib.footprint import BF16
 from lib.hardware import hardware
 from lib.lengths import LengthLaw, MeasuredLengths
 from lib.model import model
 from lib.roofline import decode_step
+from lib.step_time import AffineStep
 from lib.trace import Trace
 from lib.workload import measured_workload
 from tests import valid_queueing_calls
@@ -68,6 +82,7 @@ STEPS = layer_fit.chosen(STEPS, STEPS["accelerator"] == "RTX 4090")
 ALL_REDUCES = layer_fit.chosen(dict(measured.table("all_reduce")), np.arange(90) < 45)
 CHAT = layer_fit.chosen(dict(measured.table("end_to_end")), measured.table("end_to_end")["quantity"] == "tpot")
 CHAT = layer_fit.chosen(CHAT, np.arange(len(CHAT["value"])) < 18)
+INNER = Without("part of the loop: simulation checks what it gets")
 INSIDE = Without("part of the law: its callers have checked what it gets")
 BATCHES, CONTEXTS = np.array([1.0, 1, 2, 4, 8, 8]), np.array([16.0, 64, 32, 16, 64, 16])
 TIMES = 1.0 + 0.1 * BATCHES + 0.01 * BATCHES * CONTEXTS
@@ -86,6 +101,13 @@ TRACE_FILE = Path(__file__).resolve().parent / "data" / "azure_trace.csv"
 LOGNORMAL, MEASURED = LengthLaw(law="lognormal", mean=200, cv=1.5), MeasuredLengths(workload="arxiv", quantity="output")
 POISSON, CODE = ArrivalLaw(law="poisson", rate=2.0), measured_workload("azure-code", 2.0)
 GREEDY, BURSTS = DynamicBatching(), ArrivalLaw(law="on-off", rate=2.0, on_time=3.0, off_time=6.0)
+ROOM, QUICK = KVMemory(tokens=64), AffineStep(fixed=0.01)
+
+DEPLOYED = deployments.Deployment(hardware=H100, model=MIXTRAL, dtype="fp8", devices=2)
+SCALES, CHATS = deployments.scales(DEPLOYED), deployments.traffic_of("azure-conversation")
+REPLICA = operating_point.replica(DEPLOYED, CHATS, slots=64)
+GRID = frontier.points(CHATS, models=("Llama-3-8B",), accelerators=("L40S",))
+LISTING = prices.listings()[0]
 
 # module: {function or record: its valid call, or several}
 CALLS = {
@@ -143,6 +165,21 @@ CALLS = {
         "measured_workload": call(name="arxiv", arrival_rate=2.0),
         "requests": call(workload=CODE, count=3, rng=RNG),
         "at_rate": call(workload=CODE, arrival_rate=2.0),
+    },
+    "prices": {
+        "Listing": call(
+            kind=LISTING.kind, item=Text(LISTING.item), seller=Text(LISTING.seller), terms=LISTING.terms,
+            low=LISTING.low, high=LISTING.high, unit=LISTING.unit, source=Text(LISTING.source),
+            where=Text(LISTING.where), date=Text(LISTING.date),
+        ),
+        "PriceRange": Without("a result"),
+        "listings": call(),
+        "listings_in": call(file=DATA / "prices.csv"),
+        "asked": Without("its terms are a tuple of words: tested in test_prices"),
+        "rent": call(accelerator="H100 SXM"),
+        "rented": Without("its terms are a tuple of words: tested in test_prices"),
+        "days": Without("its kinds are a tuple of words: tested in test_prices"),
+        "in_words": call(price_range=prices.rent("H100 SXM")),
     },
     "footprint": {
         "Precision": call(weights="fp8", kv="bf16", arithmetic="bf16"),
@@ -235,6 +272,78 @@ CALLS = {
         "fitted": call(ideal=np.full((3, 8), 1e-3), time=[0.01, 0.02, 0.03], pull=0.1, prefill=True),
         "without_each_shape": call(points=CHAT, prefill=False),
     },
+    "deployment": {
+        "Deployment": call(hardware=H100, model=MIXTRAL, dtype="fp8", devices=2),
+        "Traffic": call(prompt_tokens=1000.0, output_tokens=200.0, output_cv2=0.6),
+        "Scales": Without("a result: scales makes it from a deployment that was checked"),
+        "traffic_of": call(workload="azure-conversation"),
+        "precision": call(deployment=DEPLOYED),
+        "name": call(deployment=DEPLOYED),
+        "scales": call(deployment=DEPLOYED),
+        "machine_scales": call(deployment=DEPLOYED),
+        "model_scales": call(model=LLAMA, precision=BF16),
+        "resident_context": call(traffic=CHATS),
+        "cached_bytes": call(scales=SCALES, context=2048),
+        "memory_limit": call(scales=SCALES, context=2048),
+    },
+    "engine_step": {
+        "Law": Without("a result"),
+        "rows": call(),
+        "law": call(),
+        "ideal_terms": call(scales=SCALES, batch=8, context=2048),
+        "reduced_time": call(scales=SCALES),
+        "prompt_terms": call(scales=SCALES, prompt_tokens=512),
+        "decode_time": Without("its coefficients are a fixed tuple: tested in test_engine_step"),
+        "prompt_time": Without("its coefficients are a fixed tuple: tested in test_engine_step"),
+        "step_time": Without("its coefficients are a fixed tuple: tested in test_engine_step"),
+        "bound_time": Without("its traffic is a fixed tuple: tested in test_engine_step"),
+    },
+    "operating_point": {
+        "Replica": call(traffic=CHATS, step_time=np.array([0.02, 0.03]), decode_time=np.array([0.02, 0.03]),
+                        prompt_time=0.1),
+        "Point": Without("a result"),
+        "replica": call(deployment=DEPLOYED, traffic=CHATS, slower=1.2, slots=64),
+        "bound_replica": call(deployment=DEPLOYED, traffic=CHATS, slots=64),
+        "capped": call(replica=REPLICA, slots=8),
+        "full_rate": call(replica=REPLICA),
+        "at_load": call(replica=REPLICA, arrival_rate=1.0),
+        "good_share": call(replica=REPLICA, arrival_rate=1.0, first_token_time=0.5),
+    },
+    "cost": {
+        "TokenCost": Without("a result"),
+        "cost_per_token": call(price_rate=1e-3, token_rate=1000.0, utilisation=0.5),
+        "token_costs": call(price_rate=1e-3, arrival_rate=2.0, traffic=CHATS, prompt_time=0.1, output_time=0.2),
+        "request_price": call(
+            traffic=CHATS, input_price=1e-6, output_price=4e-6, cached_price=1e-7, cached_share=0.5
+        ),
+        "break_even_rate": call(price_rate=1e-3, request_price=2e-3),
+        "goodput_per_dollar": call(arrival_rate=2.0, good_share=0.9, price_rate=1e-3),
+        "affine_step": call(step_time=[0.02, 0.03]),
+    },
+    "batch_limit": {
+        "BatchLimit": Without("a result"),
+        "batch_limit": call(replica=REPLICA, time_per_token=0.05),
+        "token_budget": call(replica=REPLICA, slots=8, gap=0.1),
+        "load_limit": call(replica=REPLICA, time_per_token=0.05, first_token_time=1.0),
+        "closed_load_limit": call(replica=REPLICA, time_per_token=0.05),
+        "within_targets": call(replica=REPLICA, time_per_token=0.05, first_token_time=1.0),
+    },
+    "frontier": {
+        "covered": call(),
+        "points": Without("its names are tuples of words: tested in test_frontier"),
+        "pareto": Without("takes any number of columns: tested in test_frontier"),
+        "best": Without("takes the columns that points makes: tested in test_frontier"),
+        "cheapest_at": Without("takes the columns that points makes: tested in test_frontier"),
+        "main": Without("the command line: tested in test_frontier"),
+    },
+    "production_day": {
+        "Prediction": Without("a result"),
+        "Books": Without("a result"),
+        "published": call(name=Text("day-context")),
+        "decode_rate": call(speed=21.0),
+        "prefill_rate": call(),
+        "books": call(prefill_rate=7e4, decode_rate=1.5e4),
+    },
     "machine": {"processor": call(), "caches": call(), "free_memory": call(), "driver": call()},
     "fit": {
         "Fit": Without("a result: the fits make it from arguments that they have checked"),
@@ -325,8 +434,104 @@ CALLS = {
         module: {name: Without(given) if isinstance(given, str) else given for name, given in table.items()}
         for module, table in valid_queueing_calls.CALLS.items()
     },
-    "batching": {"DynamicBatching": call(cap=8, control_limit=2, timeout=1.0)},
+    "batching": {
+        "DynamicBatching": call(cap=8, control_limit=2, timeout=1.0, padded=True, prefill="elsewhere"),
+        "static_batching": call(size=8, padded=False, prefill="whole"),
+        "KVMemory": call(
+            tokens=64,
+            block_size=4,
+            allocation="paged",
+            victim="latest",
+            back_of_the_queue=True,
+            reuse=True,
+            spare_share=0.1,
+        ),
+        "Estimate": call(start=0.7, least=0.1, steps=600),
+        "HoldingBack": call(waiting_share=0.3, patience=20),
+        "ContinuousBatching": [
+            call(
+                slots=8,
+                token_budget=64,
+                prefill="chunked",
+                order="shortest",
+                memory=ROOM,
+                estimate=None,
+                holding_back=None,
+                source=Text("made up"),
+            )
+        ],
+        "one_by_one": call(),
+    },
+    "engines": {
+        "vllm": call(
+            kv_tokens=64, max_num_seqs=8, max_num_batched_tokens=64, block_size=4, enable_prefix_caching=False
+        ),
+        "tgi": call(
+            max_batch_total_tokens=64,
+            waiting_served_ratio=0.3,
+            max_batch_prefill_tokens=64,
+            max_waiting_tokens=20,
+            max_batch_size=8,
+        ),
+        "sglang": call(
+            max_total_num_tokens=64,
+            max_running_requests=8,
+            chunked_prefill_size=64,
+            schedule_conservativeness=1.0,
+            page_size=4,
+        ),
+    },
+    "step_time": {
+        "AffineStep": call(
+            fixed=0.01, per_sequence=1e-4, per_context_token=1e-7, per_prompt_token=1e-5, per_prompt_pair=1e-9
+        )
+    },
+    "replica": {
+        "StepLoad": Without("a result: the loop makes it"),
+        "Limits": Without("simulation makes it from a policy"),
+        "Rates": Without("simulation makes it from a policy and a step"),
+        "Columns": Without("simulation makes it from arguments that it has checked"),
+        "iterations_until": INNER,
+        "blocks_wanted": INNER,
+        "steps_that_fit": INNER,
+        "victim_of": INNER,
+        "advance": INNER,
+    },
+    "compiled_replica": {"compiled_advance": Without("needs numba; tests/test_simulation.py compares it")},
+    "whole_batches": {"advance": INNER, "batch_times": INNER},
     "simulation": {
+        "FirstTokenParts": Without("a result"),
+        "Events": Without("a result"),
+        "Run": Without("a result"),
+        "simulate": [
+            call(
+                requests=TRACE,
+                policy=policy,
+                step_time=QUICK,
+                output_limit=[4, 9, 9],
+                cached_length=[1, 0, 0],
+                priority=[1, 2, 3],
+                events=True,
+                progress=False,
+                compiled=False,
+            )
+            for policy in (ContinuousBatching(), GREEDY)
+        ],
+        "simulate_closed_loop": call(
+            lengths=([8, 9, 10], [4, 5, 6]),
+            policy=ContinuousBatching(),
+            step_time=QUICK,
+            users=2,
+            think_time=[1.0, 2.0, 3.0],
+            output_limit=[4, 9, 9],
+            cached_length=[1, 0, 0],
+            priority=[1, 2, 3],
+            events=True,
+            progress=False,
+            compiled=False,
+        ),
+    },
+    "queues": {
         "Served": Without("a result"),
         "served_one_by_one": call(arrival_time=[1.0, 2.0], service_time=[1.0, 2.0], servers=2, capacity=3),
         "served_in_batches": call(arrival_time=[1.0, 2.0], batch_time=lambda *_: 1.0, policy=GREEDY),
@@ -365,11 +570,40 @@ ALLOWED = {
     "served_by_steps.prompt_length": {"zero": "nothing is cached yet"},
     "served_by_steps.slots": {"infinity": "no cap"},
     "served_sharing.slots": {"infinity": "no cap"},
+    "KVMemory.tokens": {"infinity": "no limit"},
+    "KVMemory.spare_share": {"zero": "none is kept"},
+    "HoldingBack.waiting_share": {"zero": "one is enough"},
+    "ContinuousBatching.slots": {"infinity": "no cap"},
+    "ContinuousBatching.token_budget": {"infinity": "no cap"},
+    "tgi.waiting_served_ratio": {"zero": "one is enough"},
+    "tgi.max_batch_size": {"infinity": "no cap"},
+    "sglang.max_running_requests": {"infinity": "no cap"},
+    **{
+        f"AffineStep.per_{part}": {"zero": "that part costs nothing"}
+        for part in ("sequence", "context_token", "prompt_token", "prompt_pair")
+    },
+    "cached_length": {"zero": "no hit"},
+    "priority": {"zero": "the first", "negative": "before the first"},
+    "think_time": {"zero": "at once"},
     "DynamicBatching.cap": {"infinity": "no cap"},
     "DynamicBatching.timeout": {"infinity": "no timeout", "zero": "serve what there is"},
     "rank_correlation": {"zero": "independent", "negative": "the reverse order"},
     "LengthLaw.longest": {"infinity": "no limit"},
     "MeasuredLengths.longest": {"infinity": "no limit"},
+    "price_rate": {"zero": "a machine may be free"},
+    "break_even_rate.price_rate": {},
+    "goodput_per_dollar.price_rate": {},
+    "input_price": {"zero": "a token may be free"},
+    "output_price": {"zero": "a token may be free"},
+    "cached_price": {"zero": "a token may be free"},
+    "cached_share": {"zero": "nothing was cached"},
+    "good_share": {"zero": "none may be good"},
+    "Traffic.output_cv2": {"zero": "all as long"},
+    "batch_limit.time_per_token": {"infinity": "no target"},
+    "load_limit.time_per_token": {"infinity": "no target"},
+    "load_limit.first_token_time": {"infinity": "no target"},
+    "within_targets.time_per_token": {"infinity": "no target"},
+    "within_targets.first_token_time": {"infinity": "no target"},
     "fixed_time": {"zero": "nothing is shared"},
     "Coefficients.overhead": {"zero": "nothing is fixed"},
     "Coefficients.overhead_per_width": {"zero": "width costs nothing"},
