@@ -77,8 +77,8 @@ def _executed(app, page):
     with suppress(KeyError):  # it failed, so nothing is kept
         _, notebook = get_cache(app.env.mystnb_config.execution_cache_path).merge_match_into_notebook(notebook)
     for cell in notebook.cells:
-        if "outputs" in cell:  # what was only handed to the text is no output of the cell
-            cell.outputs = [output for output in cell.outputs if not output.get("metadata", {}).get("scrapbook")]
+        if cell.cell_type == "code":  # what was glued stands in a file of its own, see _glued
+            cell.outputs = [output for output in cell.outputs if "scrapbook" not in output.get("metadata", {})]
     return notebook
 
 
