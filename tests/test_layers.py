@@ -16,6 +16,7 @@ LAYERS = {
         *("batch_law", "dynamic_batching", "control_limit", "formation", "occupancy", "order_statistics", "token_load"),
         *("processor_sharing", "static_batch", "replication"),
         *("latency", "fit", "roofline", "memory", "layer_shape", "layer_time", "layer_fit", "left_out"),
+        *("schedule", "length_fit", "rigid_batch", "timeout_batching", "timeout_choice", "dispatch", "simulated"),
         *("calibration", "serving", "amortisation", "deployment", "engine_step", "operating_point"),
     ],
     "systems": [
@@ -23,7 +24,10 @@ LAYERS = {
         *("decode", "records", "bench", "measurement"),
         *("cost", "batch_limit", "frontier", "production_day"),
     ],
-    "page": ["expressions", "theme", "charts", "prose", "claims", "figures", "downloads", "copies", "book"],
+    "page": [
+        *("expressions", "theme", "charts", "batch_charts", "prose", "claims"),
+        *("figures", "downloads", "copies", "book"),
+    ],
 }
 LAYER_OF = {module: layer for layer, modules in LAYERS.items() for module in modules}
 TORCH = {"decode", "bench"}
