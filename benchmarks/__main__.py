@@ -61,9 +61,8 @@ def memory_of(name, count):
         "run = simulate(trace, policy, cases.STEP, compiled=True)\n"
         "print('done', flush=True); sys.stdin.readline()"
     )
-    with subprocess.Popen(
-        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as run:
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    with subprocess.Popen([sys.executable, "-c", code], **pipes) as run:
         seen = psutil.Process(run.pid)
         run.stdout.readline()
         before = most = seen.memory_info().rss

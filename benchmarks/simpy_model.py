@@ -20,8 +20,7 @@ def finish_times(trace, policy, step):
         for request, time in enumerate(arrival):
             yield env.timeout(time - env.now)
             waiting.append(request)
-            if not news[0].triggered:
-                news[0].succeed()
+            _wake(news[0])
 
     def replica():
         inside, steps, context, left = [], 0, 0, len(arrival)
@@ -68,8 +67,7 @@ def finish_times_by_process(trace, policy, step):
     def request(number):
         admitted = env.event()
         waiting.append((number, admitted))
-        if not news[0].triggered:
-            news[0].succeed()
+        _wake(news[0])
         yield admitted
         for _ in range(output[number]):
             yield token[0]
@@ -110,6 +108,11 @@ def finish_times_by_process(trace, policy, step):
     env.process(replica())
     env.run()
     return np.array(finish)
+
+
+def _wake(event):
+    if not event.triggered:
+        event.succeed()
 
 
 def finish_times_alone(trace, step):
