@@ -20,7 +20,8 @@ LAYERS = {
         *("calibration", "serving", "amortisation", "deployment", "engine_step", "operating_point"),
     ],
     "systems": [
-        *("batching", "engines", "step_time", "replica", "compiled_replica", "whole_batches", "simulation", "queues"),
+        *("batching", "engines", "step_time", "replica", "compiled_replica", "whole_batches"),
+        *("simulation", "token_times", "queues"),
         *("decode", "records", "bench", "measurement"),
         *("cost", "batch_limit", "frontier", "production_day"),
     ],
