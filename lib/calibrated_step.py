@@ -14,8 +14,8 @@ import numpy as np
 from lib import arguments, engine_step, footprint, layer_shape
 from lib import layer_time as layers
 from lib.calibration import coefficients
-from lib.hardware import hardware, peak_flop_rate, several
 from lib.hardware import catalogue as hardware_catalogue
+from lib.hardware import hardware, peak_flop_rate, several
 from lib.model import catalogue as model_catalogue
 from lib.model import model as model_named
 from lib.replica import StepLoad

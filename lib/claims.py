@@ -455,7 +455,7 @@ def first_over_later():
 
 def _slow_then_fast():
     ratios = first_over_later()
-    policy, load_of, machine, load = min(ratios, key=ratios.get)
+    policy, load_of, _machine, load = min(ratios, key=ratios.get)
     state = {first_token.LONE: "a lone user", first_token.HALF: "half load", first_token.NEAR: "near saturation"}
     first, later = (_typical(name, "vllm", first_token.LONE) for name in ("ttft", "tpot"))
     lengths = measured.table("workloads")

@@ -120,7 +120,8 @@ def simulated(case, requests, *, lone=False):
     case : Case
     requests : Trace
     lone : bool
-        Whether each request comes when the one before is done. Then only first tokens are simulated: decoding is `alone`.
+        Whether each request comes when the one before is done. Then only first tokens are simulated; the rest is
+        that of `alone`.
 
     Returns
     -------

@@ -51,7 +51,8 @@ def stacked(names, parts, *, x_title, description):
     )  # fmt: skip
     y = alt.Y("name:N", title=None, sort=names).axis(labelLimit=150, ticks=False, domain=False, labelPadding=6)
     chart = alt.Chart(rows).mark_bar(height={"band": 0.7}).encode(
-        alt.X("start:Q", title=x_title), alt.X2("end:Q"), y, color=_colour(causes)
+        alt.X("start:Q", title=x_title).scale(domainMax=1.04 * float(ends[-1].max()), nice=False), alt.X2("end:Q"), y,
+        color=_colour(causes),
     )  # fmt: skip
     return theme.finished(chart, description, height=30 * len(names))
 

@@ -28,7 +28,7 @@ from lib.calibrated_step import CalibratedStep  # noqa: E402
 from lib.replication import mean_interval  # noqa: E402
 
 OUT = ROOT / "lib" / "data" / "first_token.csv"
-SEED, REPLICATIONS, REQUESTS, SHORT = 20_261_130, 20, 800, 250
+SEED, REPLICATIONS, REQUESTS, SHORT, SWEPT = 20_261_130, 20, 800, 250, 400
 COLUMNS = (
     *("experiment", "workload", "accelerator", "model", "devices", "policy", "setting", "load"),
     *("arrival_rate", "requests", "replications", "quantity", "mean", "half_width"),
@@ -117,27 +117,27 @@ def singly(workload, step):
         rates.append(means["rate"][0])
         made += lines("singly", (workload, step, "one by one"), (load, rates[-1], 0.0), REQUESTS, means)
     case = first.Case(workload=workload, step=step, policy="vllm")
-    return made + [*rows("singly", case, rates[-1] / capacity(case), rates[-1], count=300)]
+    return [*made, *rows("singly", case, rates[-1] / capacity(case), rates[-1], count=100)]
 
 
 def chunk(size, load):
     """Another token budget, at shares of the default's capacity."""
     most = capacity(first.Case(workload=CHAT, step=H100, policy="vllm"))
     case = first.Case(workload=CHAT, step=H100, policy="vllm", chunk=size)
-    return [*rows("chunk", case, load, load * most, setting=size)]
+    return [*rows("chunk", case, load, load * most, setting=size, count=SWEPT)]
 
 
 def memory(share, load):
     """Less memory for caches, at shares of the capacity with all of it."""
     most = capacity(first.Case(workload=CHAT, step=H100, policy="vllm"))
     case = first.Case(workload=CHAT, step=H100, policy="vllm", memory_share=share)
-    return [*rows("memory", case, load, load * most, setting=share)]
+    return [*rows("memory", case, load, load * most, setting=share, count=SWEPT)]
 
 
 def bursts(cv, load):
     """Gaps of another variation, at shares of the capacity."""
     case = first.Case(workload=CHAT, step=H100, policy="vllm")
-    return [*rows("bursts", case, load, load * capacity(case), setting=cv, cv=cv)]
+    return [*rows("bursts", case, load, load * capacity(case), setting=cv, cv=cv, count=SWEPT)]
 
 
 EXPERIMENTS = {
