@@ -129,6 +129,7 @@ def simulated(curves, *, x_title, y_title, x_scale, y_scale, description):
     -------
     altair.LayerChart
     """
+    y_scale = {"nice": False, **y_scale}
     x = alt.X("x:Q", title=x_title).scale(**x_scale)
     y = alt.Y("value:Q", title=y_title).scale(**y_scale)
     names = [*curves]

@@ -83,7 +83,7 @@ def test_a_replica_cannot_serve_more_than_its_capacity():
     most = capacity(CHAT, requests)
     calm, flooded = (summary(simulated(CHAT, script.drawn(CHAT.workload, share * most, 400, 7))[0])["ttft"]
                      for share in (0.5, 2.0))  # fmt: skip
-    assert calm < 0.1 < 1 < flooded
+    assert calm < 0.2 < 1 < flooded
 
 
 def test_documented_defaults_depend_on_the_machine():
@@ -132,7 +132,7 @@ def test_the_record_is_what_the_code_gives():
     half = float(table["half_width"][keep][0])
     said = summary(*simulated(CHAT, script.drawn(CHAT.workload, rate, count, 0)))
     assert abs(said["ttft"] - first_token.value("ttft", **where)) < 4.5 * half * 1.5
-    assert rate == pytest.approx(0.5 * script.capacity(CHAT), rel=1e-5)
+    assert rate == pytest.approx(0.5 * script.capacity(CHAT), rel=0.03)
 
 
 def test_the_parts_of_the_record_add_up():

@@ -28,8 +28,7 @@ LAYERS = {
     ],
     "page": [
         *("expressions", "theme", "charts", "batch_charts", "prose", "claims"),
-        *("figures", "downloads", "copies", "book"),
-        *("calibrated_step", "first_token"),
+        *("figures", "downloads", "copies", "book", "waiting_charts"),
     ],
 }
 LAYER_OF = {module: layer for layer, modules in LAYERS.items() for module in modules}
