@@ -21,7 +21,7 @@ LAYERS = {
     "systems": [
         *("batching", "engines", "step_time", "replica", "compiled_replica", "whole_batches", "simulation", "queues"),
         *("decode", "records", "bench", "measurement"),
-        *("cost", "batch_limit", "frontier", "production_day"),
+        *("cost", "batch_limit", "offer", "frontier", "production_day"),
     ],
     "page": ["expressions", "theme", "charts", "prose", "claims", "figures", "downloads", "book"],
 }

@@ -326,6 +326,10 @@ CALLS = {
         "closed_load_limit": call(replica=REPLICA, time_per_token=0.05),
         "within_targets": call(replica=REPLICA, time_per_token=0.05, first_token_time=1.0),
     },
+    "offer": {
+        "Offer": Without("a result"),
+        "offer": call(deployment=DEPLOYED, traffic=CHATS, time_per_token=0.05, first_token_time=1.0),
+    },
     "frontier": {
         "covered": call(),
         "points": Without("its names are tuples of words: tested in test_frontier"),
@@ -600,6 +604,8 @@ ALLOWED = {
     "batch_limit.time_per_token": {"infinity": "no target"},
     "load_limit.time_per_token": {"infinity": "no target"},
     "load_limit.first_token_time": {"infinity": "no target"},
+    "offer.time_per_token": {"infinity": "no target"},
+    "offer.first_token_time": {"infinity": "no target"},
     "within_targets.time_per_token": {"infinity": "no target"},
     "within_targets.first_token_time": {"infinity": "no target"},
     "fixed_time": {"zero": "nothing is shared"},
