@@ -204,6 +204,44 @@ def cheapest_at(found, model, speed):
     return {column: values[least] for column, values in found.items()}
 
 
+def choices(found, model, speeds):
+    """Return which group of accelerators is cheapest at each speed, as stretches of the same choice.
+
+    Parameters
+    ----------
+    found : dict of ndarray
+        From `points`.
+    model : str
+        One that `found` holds.
+    speeds : array_like, shape (m,)
+        Tokens per second, above 0, rising.
+
+    Returns
+    -------
+    list of tuple
+        ``(accelerator, devices, slowest, fastest, cost)`` for each stretch: tokens per second, and the
+        blended cost at its slow end, USD/token. Empty if nothing is as fast as the first speed.
+
+    Raises
+    ------
+    ValueError
+        If an argument breaks its rule.
+    """
+    speeds = arguments.array("speeds", speeds, above=0)
+    stretches = []
+    for speed in speeds.tolist():
+        row = cheapest_at(found, model, speed)
+        if row is None:
+            break
+        group = str(row["accelerator"]), int(row["devices"])
+        if stretches and stretches[-1][:2] == group:
+            stretches[-1] = (*stretches[-1][:3], speed, stretches[-1][4])
+        else:
+            start = stretches[-1][3] if stretches else speed
+            stretches.append((*group, start, speed, float(row["blended_cost"])))
+    return stretches
+
+
 def main():
     """Write every point of the grid as CSV; return 0."""
     found = points(traffic_of(CHAT))

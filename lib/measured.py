@@ -17,7 +17,7 @@ from lib import arguments
 
 TABLES = (
     *("all_reduce", "batch_one", "decode_steps", "end_to_end"),
-    *("measurement_sources", "published_results", "lengths", "workloads", "arrivals"),
+    *("measurement_sources", "published_results", "lengths", "workloads", "arrivals", "batch_limits"),
 )
 NUMBERS = frozenset(
     {
@@ -27,6 +27,8 @@ NUMBERS = frozenset(
         *("level", "tokens", "left_out", "prompt_mean", "prompt_cv", "output_mean", "output_cv"),
         *("duration", "rate", "cv", "cv_low", "cv_high", "longest_gap"),
         *("dispersion_1s", "dispersion_10s", "dispersion_60s"),
+        *("devices", "time_per_token", "first_token_time", "seeds", "requests", "slots_derived", "slots_closed_form"),
+        *("slots_low", "slots_searched", "slots_high", "rate_derived", "rate_low", "rate_searched", "rate_high"),
     }
 )
 SIGNED = frozenset({"rank_correlation"})

@@ -23,7 +23,7 @@ LAYERS = {
         *("decode", "records", "bench", "measurement"),
         *("cost", "batch_limit", "offer", "frontier", "production_day"),
     ],
-    "page": ["expressions", "theme", "charts", "prose", "claims", "figures", "downloads", "book"],
+    "page": ["expressions", "theme", "charts", "price_charts", "prose", "claims", "figures", "downloads", "book"],
 }
 LAYER_OF = {module: layer for layer, modules in LAYERS.items() for module in modules}
 TORCH = {"decode", "bench"}
