@@ -138,10 +138,11 @@ def pareto(*costs):
     if any(column.ndim != 1 or column.shape != columns[0].shape for column in columns):
         raise ValueError(f"costs must have one length, got {[column.shape for column in columns]}")
     table = np.stack(columns, axis=1)
-    kept = np.ones(len(table), bool)
-    for index, row in enumerate(table):
-        as_good = np.all(table <= row, axis=1)
-        kept[index] = not np.any(as_good & np.any(table < row, axis=1))
+    kept, best = np.zeros(len(table), bool), table[:0]
+    for index in np.lexsort(table.T[::-1]):  # whoever beats a row comes before it
+        row = table[index]
+        if not np.any(np.all(best <= row, axis=1) & np.any(best < row, axis=1)):
+            kept[index], best = True, np.vstack([best, row])
     return kept
 
 

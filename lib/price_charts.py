@@ -88,7 +88,8 @@ def accelerator_choice(stretches, *, description):
     bars = base.mark_bar(
         color=theme.light("price"), stroke=theme.light("price"), strokeWidth=1.5, height={"band": 0.72}
     ).encode(
-        x, alt.X2("fast:Q"), y, fillOpacity=alt.FillOpacity("turn:Q", legend=None).scale(domain=[0, 1], range=[0.12, 0.32]),
+        x, alt.X2("fast:Q"), y,
+        fillOpacity=alt.FillOpacity("turn:Q", legend=None).scale(domain=[0, 1], range=[0.12, 0.32]),
         tooltip=["model:N", "label:N", alt.Tooltip("slow:Q", format=".3~r"), alt.Tooltip("fast:Q", format=".3~r")],
     )  # fmt: skip
     words = base.transform_filter("datum.room > 0.11").mark_text(fontSize=11).encode(

@@ -21,7 +21,7 @@ if str(ROOT) not in sys.path:
 
 from lib import engine_step  # noqa: E402
 from lib.batch_limit import batch_limit, load_limit  # noqa: E402
-from lib.deployment import Deployment, resident_context, scales, traffic_of  # noqa: E402
+from lib.deployment import Deployment, scales, traffic_of  # noqa: E402
 from lib.engines import vllm  # noqa: E402
 from lib.hardware import hardware  # noqa: E402
 from lib.lengths import length_quantile, paired_levels  # noqa: E402
@@ -73,9 +73,8 @@ def lengths(seed):
     rng = np.random.default_rng(seed)
     law = measured_workload(WORKLOAD, 1.0)
     levels = paired_levels(law.rank_correlation, REQUESTS, rng)
-    return tuple(
-        np.maximum(1, length_quantile(side, level)) for side, level in zip((law.prompt, law.output), levels, strict=True)
-    )
+    sides = zip((law.prompt, law.output), levels, strict=True)
+    return tuple(np.maximum(1, length_quantile(side, level)) for side, level in sides)
 
 
 def policy(deployment, slots):
@@ -94,7 +93,8 @@ def pace(run):
 
 def saturated_pace(deployment, slots, seed):
     """Return the time per token with every slot taken: there is always somebody in the queue."""
-    return pace(simulate_closed_loop(lengths(seed), policy(deployment, slots), step_of(deployment), users=int(slots) + 8))
+    users = int(slots) + 8
+    return pace(simulate_closed_loop(lengths(seed), policy(deployment, slots), step_of(deployment), users=users))
 
 
 def searched_slots(deployment, target, most, seed):

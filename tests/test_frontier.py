@@ -1,5 +1,7 @@
 """The frontier: dominance by hand, the grid against the parts it is made of, the cheapest at a speed."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -72,7 +74,7 @@ def test_a_stretch_ends_where_another_group_becomes_cheaper():
     speeds = np.geomspace(5, 400, 60)
     found = frontier.choices(SMALL, "Llama-3-8B", speeds)
     assert found[0][2] == pytest.approx(5)
-    for before, after in zip(found, found[1:], strict=False):
+    for before, after in pairwise(found):
         assert before[3] == after[2]
         assert before[:2] != after[:2]
         assert before[4] <= after[4]
