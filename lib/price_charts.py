@@ -1,5 +1,7 @@
 """Figures of money: one function for each kind. Inputs in SI, axes in units for readers; nothing is computed."""
 
+import json
+
 import altair as alt
 import numpy as np
 
@@ -133,3 +135,87 @@ def frontier(models, points, *, description):
     names = [*models]
     shown = alt.param(name="shown", value=names[0], bind=alt.binding_select(options=names, name="model "))
     return theme.finished(alt.layer(spans, dots).add_params(shown), description)
+
+
+def your_numbers(catalogues, start, traced, *, caveat, description):
+    """Return step times of the reader's own case with all inputs as controls, and the results as text.
+
+    Parameters
+    ----------
+    catalogues : dict of str to (list of str, dict of str to array_like)
+        For the controls ``accelerator`` and ``model``: names, and columns of numbers that follow the choice, each
+        under the name by which `traced` calls it; for ``dtype``: names and columns too.
+    start : dict
+        First values of the controls: ``accelerator``, ``model``, ``dtype``, ``devices``, ``prompt``, ``output``,
+        ``rate``, ``target_ms``, ``rent`` (0: the table's).
+    traced : dict
+        ``params``, names and expressions in the order in which they depend; ``curves``, legend text to
+        (meaning, dash, expression of ``datum.n`` in s); ``template``, ``too_large`` and ``too_slow`` of the text.
+    caveat : str
+        What the text ends with.
+    description : str
+
+    Returns
+    -------
+    altair.LayerChart
+        With ``usermeta.text`` naming the signal that holds the text.
+    """
+    x_scale = {"type": "log", "base": 2}
+    x = alt.X("n:Q", title="batch size (sequences)").scale(**x_scale)
+    title = "step (ms, log scale)"
+    names = {f"c{index}": label for index, label in enumerate(traced["curves"])}
+    base = alt.Chart(theme.rows(n=2.0 ** np.arange(0, 11.01, 0.25))).transform_calculate(
+        **{key: f"1000*{traced['curves'][label][2]}" for key, label in names.items()}
+    ).transform_filter("datum.n <= max(memory, 1)").transform_fold([*names], as_=["key", "time"]).transform_calculate(
+        curve=f"({names!r})[datum.key]"
+    )  # fmt: skip
+    legend = alt.Legend(**LEGEND)
+    drawn = base.mark_line().encode(
+        x, alt.Y("time:Q", title=title).scale(type="log", base=2),
+        color=alt.Color("curve:N", legend=legend).scale(
+            domain=[*names.values()], range=[theme.light(one) for one, *_ in traced["curves"].values()]),
+        strokeDash=alt.StrokeDash("curve:N", legend=legend).scale(
+            domain=[*names.values()], range=[dash for _, dash, _ in traced["curves"].values()]),
+    )  # fmt: skip
+    one = alt.Chart(theme.rows(at=[1])).transform_calculate(slots="max(middle_slots,1)", target="target_ms")
+    rules = (
+        one.mark_rule(strokeDash=theme.DASHES["muted"]).encode(alt.X("slots:Q", title="batch size (sequences)")),
+        one.mark_rule(strokeDash=theme.DASHES["muted"]).encode(alt.Y("target:Q", title=title)),
+    )
+    params = [*_controls(catalogues, start), *(alt.param(name=name, expr=text) for name, text in traced["params"])]
+    params.append(alt.param(name="text", expr=_text(traced, caveat)))
+    chart = theme.finished(alt.layer(drawn, *rules).add_params(*params), description, height=320)
+    return chart.properties(usermeta={"text": "text"})
+
+
+def _controls(catalogues, start):
+    """Return the controls of `your_numbers`, and the numbers that follow from what they choose."""
+    labels = {"accelerator": "accelerator ", "model": "model ", "dtype": "format "}
+    for control, (names, columns) in catalogues.items():
+        bind = alt.binding_select(options=[*names], name=labels[control])
+        yield alt.param(name=control, value=start[control], bind=bind)
+        for name, values in columns.items():
+            pairs = dict(zip(names, map(float, values), strict=True))
+            yield alt.param(name=name, expr=f"({pairs!r})[{control}]")
+    yield alt.param(name="devices", value=start["devices"],
+                    bind=alt.binding_select(options=[1, 2, 4, 8], name="devices in a group "))  # fmt: skip
+    for name, low, high, step, label in (
+        ("prompt", 16, 16384, 16, "tokens in "), ("output", 16, 8192, 16, "tokens out "),
+        ("rate", 0.5, 200, 0.5, "requests/s "), ("target_ms", 5, 200, 1, "target for a token (ms) "),
+        ("rent", 0, 15, 0.05, "rent (USD/h for a device; 0: the table's) "),
+    ):  # fmt: skip
+        bind = alt.binding_range(min=low, max=high, step=step, name=label)
+        yield alt.param(name=name, value=start[name], bind=bind)
+
+
+def _text(traced, caveat):
+    """Return the expression of the text: the same template that Python fills."""
+    formats = {"whole": "format({},',.0f')", "three": "format({},',.3r')", "ms": "format(1000*{},',.3r')", "text": "{}"}
+    pieces = [
+        json.dumps(piece) if isinstance(piece, str) else formats[piece[0]].format(piece[1])
+        for piece in traced["template"]
+    ]
+    head = pieces[: [*traced["template"]].index("Memory holds ")]
+    whole, opened = "+".join(pieces), "+".join(head)
+    short = f"{opened}+(memory<1?{json.dumps(traced['too_large'])}:{json.dumps(traced['too_slow'])})"
+    return f"(memory<1||middle_slots<1?{short}:{whole})+{json.dumps(caveat)}"

@@ -21,9 +21,12 @@ LAYERS = {
     "systems": [
         *("batching", "engines", "step_time", "replica", "compiled_replica", "whole_batches", "simulation", "queues"),
         *("decode", "records", "bench", "measurement"),
-        *("cost", "batch_limit", "offer", "frontier", "production_day"),
+        *("cost", "batch_limit", "offer", "frontier", "production_day", "your_case"),
     ],
-    "page": ["expressions", "theme", "charts", "price_charts", "prose", "claims", "figures", "downloads", "book"],
+    "page": [
+        *("expressions", "theme", "charts", "price_charts", "traced_case"),
+        *("prose", "claims", "figures", "downloads", "book"),
+    ],
 }
 LAYER_OF = {module: layer for layer, modules in LAYERS.items() for module in modules}
 TORCH = {"decode", "bench"}
