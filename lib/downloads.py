@@ -76,6 +76,9 @@ def _executed(app, page):
     notebook = nbformat.read(Path(app.outdir).parent / "jupyter_execute" / f"{page}.ipynb", as_version=4)
     with suppress(KeyError):  # it failed, so nothing is kept
         _, notebook = get_cache(app.env.mystnb_config.execution_cache_path).merge_match_into_notebook(notebook)
+    for cell in notebook.cells:
+        if cell.cell_type == "code":  # what was glued stands in a file of its own, see _glued
+            cell.outputs = [output for output in cell.outputs if "scrapbook" not in output.get("metadata", {})]
     return notebook
 
 
