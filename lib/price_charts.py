@@ -19,17 +19,19 @@ def searched(curves, points, *, axes, description):
         Legend text to a meaning of `theme.COLOURS`, a dash pattern and arrays of shape (n,).
     points : dict of str to (x, values, lower, upper)
         Legend text to arrays of shape (m,): a shape for each entry, four at most.
-    axes : tuple of (str, dict)
-        For x and for y: title with unit, and Altair's scale.
+    axes : tuple of (str, dict, list of float)
+        For x and for y: title with unit, Altair's scale, and where the labels stand (empty: anywhere).
     description : str
 
     Returns
     -------
     altair.LayerChart
     """
-    (x_title, x_scale), (y_title, y_scale) = axes
+    (x_title, x_scale, x_values), (y_title, y_scale, y_values) = axes
     x = alt.X("x:Q", title=x_title).scale(**x_scale)
     y = alt.Y("value:Q", title=y_title).scale(**y_scale)
+    x = x.axis(values=x_values) if x_values else x
+    y = y.axis(values=y_values) if y_values else y
     lines = theme.rows(
         x=np.concatenate([at for *_, at, _ in curves.values()]),
         value=np.concatenate([values for *_, values in curves.values()]),
@@ -79,10 +81,11 @@ def accelerator_choice(stretches, *, description):
     models, labels, slow, fast, turns = zip(*flat, strict=True)
     rows = theme.rows(
         model=[*models], label=[*labels], slow=slow, fast=fast, turn=[*turns],
-        middle=np.sqrt(np.multiply(slow, fast)), room=np.log2(np.divide(fast, slow)) / np.char.str_len(labels),
+        middle=np.sqrt(np.multiply(slow, fast)), letters=np.char.str_len(labels),
+        share=np.log(np.divide(fast, slow)) / np.log(max(fast) / min(slow)),
     )  # fmt: skip
     order = [*stretches]
-    x = alt.X("slow:Q", title="speed for each reader (tokens/s, log scale)").scale(
+    x = alt.X("slow:Q", title="tokens/s for each reader (log scale)").scale(
         type="log", base=2, domain=[min(slow), max(fast)], nice=False
     )
     y = alt.Y("model:N", title=None, sort=order).axis(labelLimit=150, ticks=False, domain=False, labelPadding=8)
@@ -94,8 +97,8 @@ def accelerator_choice(stretches, *, description):
         fillOpacity=alt.FillOpacity("turn:Q", legend=None).scale(domain=[0, 1], range=[0.12, 0.32]),
         tooltip=["model:N", "label:N", alt.Tooltip("slow:Q", format=".3~r"), alt.Tooltip("fast:Q", format=".3~r")],
     )  # fmt: skip
-    words = base.transform_filter("datum.room > 0.11").mark_text(fontSize=11).encode(
-        alt.X("middle:Q", title="speed for each reader (tokens/s, log scale)"), y, text="label:N"
+    words = base.transform_filter("datum.share * width > 6.5 * datum.letters + 6").mark_text(fontSize=11).encode(
+        alt.X("middle:Q", title="tokens/s for each reader (log scale)"), y, text="label:N"
     )  # fmt: skip
     return theme.finished(bars + words, description, height=38 * len(order))
 
@@ -117,9 +120,10 @@ def frontier(models, points, *, description):
     altair.LayerChart
     """
     rows = theme.rows(digits=4, **{name: values for name, values in points.items()})
-    x = alt.X("speed:Q", title="speed for each reader (tokens/s, log scale)").scale(type="log", base=2)
+    x = alt.X("speed:Q", title="tokens/s for each reader (log scale)").scale(type="log", base=2)
     y_title = "USD per million tokens (log scale)"
-    y = alt.Y("cost:Q", title=y_title, axis=alt.Axis(format="~g")).scale(type="log")
+    decades = alt.Axis(format="~g", values=[10.0**power for power in range(-3, 3)])
+    y = alt.Y("cost:Q", title=y_title, axis=decades).scale(type="log")
     domain = [*dict.fromkeys(np.asarray(points["kind"]).tolist())]
     shapes = ["circle", "square", "triangle-up", "diamond", "cross", "triangle-down"][: len(domain)]
     base = alt.Chart(rows).transform_filter("datum.model == shown")

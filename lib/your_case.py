@@ -89,7 +89,7 @@ def resident(case):
     return case.prompt + case.output * ((1 + SPREAD) / 2)
 
 
-def estimate(scales, case, *, let=keep):
+def estimate(scales, case, *, let=keep, wanted=ENDS):
     r"""Return what a deployment does for a case, each result at the low, middle and high end.
 
     Parameters
@@ -98,6 +98,8 @@ def estimate(scales, case, *, let=keep):
     case : Case
     let : callable
         Gives an intermediate result a name: ``let(name, value)`` returns what stands for it.
+    wanted : tuple of str
+        Those of `ENDS` that are needed.
 
     Returns
     -------
@@ -124,7 +126,7 @@ def estimate(scales, case, *, let=keep):
     memory = let("memory", np.minimum(np.maximum(memory_limit(scales, context), 0.0), float(MOST_SLOTS)))
     found = {"memory": memory}
     ends = zip(ENDS, (law.low, 1.0, law.high), (case.rent_low, case.rent_middle, case.rent_high), strict=True)
-    for end, slower, rent in ends:
+    for end, slower, rent in (one for one in ends if one[0] in wanted):
         for name, value in _one_end(scales, case, (slower, rent, memory), lambda name, value: let(
             f"{end}_{name}", value  # noqa: B023 (called at once)
         )).items():  # fmt: skip
