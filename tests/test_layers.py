@@ -16,6 +16,7 @@ LAYERS = {
         *("batch_law", "dynamic_batching", "control_limit", "formation", "occupancy", "order_statistics", "token_load"),
         *("processor_sharing", "static_batch", "replication"),
         *("latency", "fit", "roofline", "memory", "layer_shape", "layer_time", "layer_fit", "left_out"),
+        *("schedule", "length_fit", "rigid_batch", "timeout_batching", "timeout_choice", "dispatch", "simulated"),
         *("calibration", "serving", "amortisation", "deployment", "engine_step", "operating_point"),
     ],
     "systems": [
@@ -24,7 +25,7 @@ LAYERS = {
         *("cost", "batch_limit", "offer", "frontier", "production_day", "your_case"),
     ],
     "page": [
-        *("expressions", "theme", "charts", "price_charts", "traced_case"),
+        *("expressions", "theme", "charts", "batch_charts", "price_charts", "traced_case"),
         *("prose", "claims", "figures", "downloads", "book"),
     ],
 }
