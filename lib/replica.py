@@ -190,7 +190,8 @@ def advance(columns, limits, rates, step_time, report):  # noqa: C901
     -------
     tuple
         Iterations, seconds in which the replica worked, and the record, a row for each stretch of equal iterations:
-        when it begins, how long it lasts, who is inside and who waits then, tokens in the cache and blocks at its end.
+        when it begins, how long it and its first iteration last, its iterations, who decodes, who is inside and who
+        waits, tokens in the cache and blocks at its end; then who lost memory when, and when each was read again.
     """
     arrival, prompt, output, limit, cached = (
         columns.arrival,
@@ -214,8 +215,12 @@ def advance(columns, limits, rates, step_time, report):  # noqa: C901
 
     count = len(arrival)
     left = count
+    bits = 1  # a sequence in the heap: the step at which it ends, and its position in the last bits
+    while count >> bits:
+        bits += 1
+    mask = (1 << bits) - 1
     never = np.inf
-    heap = [0]  # the step at which a sequence ends, times count, plus its position
+    heap = [0]
     ready = [0]  # ranks of those who wait, if the order is not that of arrival or they were sent back
     queue = [0]  # those who wait in order of arrival
     coming = [(0.0, 0)]  # closed loop: when the next requests come
@@ -224,8 +229,12 @@ def advance(columns, limits, rates, step_time, report):  # noqa: C901
     heap.pop(), ready.pop(), queue.pop(), coming.pop(), stack.pop()
     reading.pop(), chunk.pop(), fresh.pop(), gone.pop()
     crossing = [0] * (block if paged else 1)
-    times, lasts, runs, waits, tokens, taken = [0.0], [0.0], [0], [0], [0], [0]
-    times.pop(), lasts.pop(), runs.pop(), waits.pop(), tokens.pop(), taken.pop()
+    times, lasts, paces, counts, decodes = [0.0], [0.0], [0.0], [0], [0]
+    runs, waits, tokens, taken = [0], [0], [0], [0]
+    losers, lost_at, back, back_at = [0], [0.0], [0], [0.0]
+    times.pop(), lasts.pop(), paces.pop(), counts.pop(), decodes.pop()
+    runs.pop(), waits.pop(), tokens.pop(), taken.pop()
+    losers.pop(), lost_at.pop(), back.pop(), back_at.pop()
     head = waiting = running = decoding = context = steps = total = iterations = 0
     partial = -1
     free = blocks
@@ -295,8 +304,9 @@ def advance(columns, limits, rates, step_time, report):  # noqa: C901
 
         # Memory for the next token of each sequence, and new members: in this order if both share an iteration.
         total, pairs, short, promised = 0, 0.0, False, 0
-        reading.clear()
-        chunk.clear()
+        if len(reading):
+            reading.clear()
+            chunk.clear()
         for phase in range(2):
             if alone != (phase == 0):
                 if not paged or decoding == 0 or len(reading):
@@ -306,6 +316,9 @@ def advance(columns, limits, rates, step_time, report):  # noqa: C901
                     short = True
                     i = victim_of(limits.victim, stack, seat, columns, steps)
                     preempted[i] += 1
+                    if record:
+                        losers.append(i)
+                        lost_at.append(now)
                     if i == partial:
                         partial = -1
                         kept, full = prompt[i] + made[i], done[i] // block
@@ -446,7 +459,7 @@ def advance(columns, limits, rates, step_time, report):  # noqa: C901
                     stack.append(i)
                 if elsewhere:
                     ends[i] = steps + output[i] - made[i]
-                    heappush(heap, ends[i] * count + i)
+                    heappush(heap, ends[i] << bits | i)
                     decoding += 1
                     context += size
                     if paged:
@@ -458,6 +471,9 @@ def advance(columns, limits, rates, step_time, report):  # noqa: C901
                             wanted += 1
                     if made[i] == 0:
                         fresh.append(i)
+                    if record and preempted[i]:
+                        back.append(i)
+                        back_at.append(now)
                 else:
                     done[i] = start
                     reading.append(i)
@@ -482,6 +498,7 @@ def advance(columns, limits, rates, step_time, report):  # noqa: C901
                 while len(stack) > running_now:
                     stack.pop()
 
+        beside = 0
         if len(reading):
             # One iteration that reads prompts, and decodes beside them unless they are alone.
             beside = 0 if alone else decoding
@@ -508,11 +525,11 @@ def advance(columns, limits, rates, step_time, report):  # noqa: C901
                     cache += done[reading[place]] + chunk[place]
         elif decoding:
             # As many equal iterations as there are before something changes.
-            while ends[heap[0] % count] != heap[0] // count:
+            while ends[heap[0] & mask] != heap[0] >> bits:
                 heappop(heap)
             pace = fixed + per_sequence * decoding + per_context * context
             growth = per_context * decoding
-            stretch = heap[0] // count - steps
+            stretch = (heap[0] >> bits) - steps
             if step_time is not None:
                 pace = step_time(StepLoad(decoding, context, 0, 0.0, ()))
                 stretch, growth = 1, 0.0
@@ -548,7 +565,8 @@ def advance(columns, limits, rates, step_time, report):  # noqa: C901
                 i = fresh[place]
                 first[i] = now + pace
                 own[i] += pace
-            fresh.clear()
+            if len(fresh):
+                fresh.clear()
             if record:
                 cache = context + decoding * (stretch - 1)
             steps += stretch
@@ -564,6 +582,9 @@ def advance(columns, limits, rates, step_time, report):  # noqa: C901
         if record:
             times.append(now)
             lasts.append(took)
+            paces.append(took if len(reading) else pace)
+            counts.append(stretch)
+            decodes.append(beside if len(reading) else decoding)
             runs.append(running)
             waits.append(waiting)
             tokens.append(cache)
@@ -581,9 +602,9 @@ def advance(columns, limits, rates, step_time, report):  # noqa: C901
             by_others += took
 
         # Those whose last token came.
-        while len(heap) and heap[0] // count <= steps:
-            i = heap[0] % count
-            if ends[i] == heap[0] // count:
+        while len(heap) and heap[0] >> bits <= steps:
+            i = heap[0] & mask
+            if ends[i] == heap[0] >> bits:
                 ends[i] = -1
                 decoding -= 1
                 context -= prompt[i] + output[i]
@@ -607,11 +628,14 @@ def advance(columns, limits, rates, step_time, report):  # noqa: C901
             made[i] += 1
             if made[i] == 1:
                 first[i] = now
+            if record and preempted[i]:
+                back.append(i)
+                back_at.append(now)
             if made[i] == output[i]:
                 gone.append(i)
                 continue
             ends[i] = steps + output[i] - made[i]
-            heappush(heap, ends[i] * count + i)
+            heappush(heap, ends[i] << bits | i)
             decoding += 1
             context += prompt[i] + made[i]
             if paged:
@@ -632,7 +656,11 @@ def advance(columns, limits, rates, step_time, report):  # noqa: C901
                 heappush(coming, (arrival[sent], sent))
                 sent += 1
                 due = coming[0][0]
-        gone.clear()
+        if len(gone):
+            gone.clear()
         if report is not None:
             report(count - left)
-    return iterations, busy, times, lasts, runs, waits, tokens, taken
+    return (
+        iterations, busy, times, lasts, paces, counts, decodes, runs, waits, tokens, taken,
+        losers, lost_at, back, back_at,
+    )  # fmt: skip

@@ -20,13 +20,14 @@ LAYERS = {
         *("calibration", "serving", "amortisation", "deployment", "engine_step", "operating_point"),
     ],
     "systems": [
-        *("batching", "engines", "step_time", "replica", "compiled_replica", "whole_batches", "simulation", "queues"),
+        *("batching", "engines", "step_time", "replica", "compiled_replica", "whole_batches"),
+        *("simulation", "token_times", "queues"),
         *("decode", "records", "bench", "measurement"),
         *("cost", "batch_limit", "offer", "frontier", "production_day", "your_case"),
     ],
     "page": [
         *("expressions", "theme", "charts", "batch_charts", "price_charts", "traced_case"),
-        *("prose", "claims", "figures", "downloads", "book"),
+        *("prose", "claims", "figures", "downloads", "copies", "book"),
     ],
 }
 LAYER_OF = {module: layer for layer, modules in LAYERS.items() for module in modules}

@@ -45,6 +45,7 @@ from lib.model import model
 from lib.rigid_batch import StepLaw
 from lib.roofline import decode_step
 from lib.schedule import static_schedule
+from lib.simulation import simulate
 from lib.step_time import AffineStep
 from lib.trace import Trace
 from lib.workload import measured_workload
@@ -105,6 +106,7 @@ LOGNORMAL, MEASURED = LengthLaw(law="lognormal", mean=200, cv=1.5), MeasuredLeng
 POISSON, CODE = ArrivalLaw(law="poisson", rate=2.0), measured_workload("azure-code", 2.0)
 GREEDY, BURSTS = DynamicBatching(), ArrivalLaw(law="on-off", rate=2.0, on_time=3.0, off_time=6.0)
 ROOM, QUICK = KVMemory(tokens=64), AffineStep(fixed=0.01)
+EVENTFUL = simulate(TRACE, ContinuousBatching(), QUICK, events=True)
 
 V100 = {"arrival_rate": 500.0, "fixed_time": 1.9e-3, "marginal_time": 1.4e-4}
 DEPLOYED = deployments.Deployment(hardware=H100, model=MIXTRAL, dtype="fp8", devices=2)
@@ -136,6 +138,7 @@ CALLS = {
         "model": call(name="Llama-3-8B"),
         "models_in": call(file=DATA / "models.csv"),
         "attention_kind": call(model=LLAMA),
+        "with_key_heads": call(model=LLAMA, kv_heads=4),
         "params": call(model=LLAMA),
         "active_params": call(model=MIXTRAL),
         "mlp_params": call(model=LLAMA, size=4096),
@@ -171,9 +174,16 @@ CALLS = {
     },
     "prices": {
         "Listing": call(
-            kind=LISTING.kind, item=Text(LISTING.item), seller=Text(LISTING.seller), terms=LISTING.terms,
-            low=LISTING.low, high=LISTING.high, unit=LISTING.unit, source=Text(LISTING.source),
-            where=Text(LISTING.where), date=Text(LISTING.date),
+            kind=LISTING.kind,
+            item=Text(LISTING.item),
+            seller=Text(LISTING.seller),
+            terms=LISTING.terms,
+            low=LISTING.low,
+            high=LISTING.high,
+            unit=LISTING.unit,
+            source=Text(LISTING.source),
+            where=Text(LISTING.where),
+            date=Text(LISTING.date),
         ),
         "PriceRange": Without("a result"),
         "listings": call(),
@@ -266,6 +276,7 @@ CALLS = {
         "model_class": call(name="Llama-3-8B"),
         "kernel_ratios": call(batch_size=32),
         "engine_ratios": call(batch_size=32),
+        "cache_gain": call(relative_batch=[0.5, 2.0], share=0.5),
         "batches_to_memory": call(hardware=H100, model=LLAMA, context=2048, precision=BF16, most=1024),
     },
     "serving": {
@@ -302,8 +313,9 @@ CALLS = {
         "bound_time": Without("its traffic is a fixed tuple: tested in test_engine_step"),
     },
     "operating_point": {
-        "Replica": call(traffic=CHATS, step_time=np.array([0.02, 0.03]), decode_time=np.array([0.02, 0.03]),
-                        prompt_time=0.1),
+        "Replica": call(
+            traffic=CHATS, step_time=np.array([0.02, 0.03]), decode_time=np.array([0.02, 0.03]), prompt_time=0.1
+        ),
         "Point": Without("a result"),
         "replica": call(deployment=DEPLOYED, traffic=CHATS, slower=1.2, slots=64),
         "bound_replica": call(deployment=DEPLOYED, traffic=CHATS, slots=64),
@@ -316,9 +328,7 @@ CALLS = {
         "TokenCost": Without("a result"),
         "cost_per_token": call(price_rate=1e-3, token_rate=1000.0, utilisation=0.5),
         "token_costs": call(price_rate=1e-3, arrival_rate=2.0, traffic=CHATS, prompt_time=0.1, output_time=0.2),
-        "request_price": call(
-            traffic=CHATS, input_price=1e-6, output_price=4e-6, cached_price=1e-7, cached_share=0.5
-        ),
+        "request_price": call(traffic=CHATS, input_price=1e-6, output_price=4e-6, cached_price=1e-7, cached_share=0.5),
         "break_even_rate": call(price_rate=1e-3, request_price=2e-3),
         "goodput_per_dollar": call(arrival_rate=2.0, good_share=0.9, price_rate=1e-3),
         "affine_step": call(step_time=[0.02, 0.03]),
@@ -517,6 +527,7 @@ CALLS = {
     "whole_batches": {"advance": INNER, "batch_times": INNER},
     "simulation": {
         "FirstTokenParts": Without("a result"),
+        "Interruptions": Without("a result"),
         "Events": Without("a result"),
         "Run": Without("a result"),
         "simulate": [
@@ -546,6 +557,10 @@ CALLS = {
             progress=False,
             compiled=False,
         ),
+    },
+    "token_times": {
+        "iteration_ends": call(run=EVENTFUL),
+        "token_times": call(run=EVENTFUL, read_here=True),
     },
     "queues": {
         "Served": Without("a result"),
