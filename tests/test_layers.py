@@ -21,7 +21,7 @@ LAYERS = {
     ],
     "systems": [
         *("batching", "engines", "step_time", "replica", "compiled_replica", "whole_batches"),
-        *("simulation", "token_times", "queues"),
+        *("simulation", "token_times", "queues", "kernel_table", "recorded_run", "replay"),
         *("decode", "records", "bench", "measurement"),
         *("cost", "batch_limit", "offer", "frontier", "production_day", "your_case"),
     ],
