@@ -24,11 +24,11 @@ LAYERS = {
         *("simulation", "token_times", "queues", "kernel_table", "recorded_run", "replay"),
         *("calibrated_step", "first_token"),
         *("decode", "records", "bench", "measurement"),
-        *("cost", "batch_limit", "frontier", "production_day"),
+        *("cost", "batch_limit", "offer", "frontier", "production_day", "your_case"),
     ],
     "page": [
-        *("expressions", "theme", "charts", "batch_charts", "prose", "claims"),
-        *("figures", "downloads", "copies", "book", "waiting_charts"),
+        *("expressions", "theme", "charts", "batch_charts", "price_charts", "traced_case", "waiting_charts"),
+        *("prose", "claims", "figures", "downloads", "copies", "book"),
     ],
 }
 LAYER_OF = {module: layer for layer, modules in LAYERS.items() for module in modules}
