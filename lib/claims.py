@@ -380,9 +380,10 @@ def _slots_waste():
         "ordered": quantity(1 - 1 / ordered, "%"), "gathered": str(GATHERED),
     }  # fmt: skip
     return Evidence(number=float(1 - 1 / ratios[mildest]), edge=float(1 - 1 / left), words=words)
+
+
 # --- first_token -------------------------------------------------------------------------------
 
-CHAT = "azure-conversation"
 ENGINES = {"vllm": "vLLM", "tgi": "TGI", "sglang": "SGLang"}
 TYPICAL = {"workload": CHAT, "accelerator": MACHINE, "model": MODEL}
 AT_ONCE = 32  # requests in the closed loops that judge what boarding costs
