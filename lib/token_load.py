@@ -65,12 +65,13 @@ def useful_share(prompt_length, output_length, reserved):
     -----
     .. math:: \frac{\sum_i w_i}{\sum_i R_i L_i}
 
-    with w from `token_slots`. Gaps between reservations are left out: an allocator adds them.
+    with w from `token_slots` [derived]. Gaps between reservations are left out: an allocator adds them.
     """
     held = token_slots(prompt_length, output_length)
     prompt_length, output_length = checked(prompt_length=prompt_length, output_length=output_length)
-    reserved, output_length = arguments.together(
-        reserved=arguments.array("reserved", reserved, above=0), output_length=output_length)
+    prompt_length, output_length, reserved = arguments.together(
+        prompt_length=prompt_length, output_length=output_length,
+        reserved=arguments.array("reserved", reserved, above=0))
     at_least("reserved", reserved, "prompt_length and output_length", prompt_length + output_length)
     return float(np.sum(held) / np.sum(reserved * output_length))
 

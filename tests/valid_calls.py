@@ -90,8 +90,8 @@ STEPS = layer_fit.chosen(STEPS, STEPS["accelerator"] == "RTX 4090")
 ALL_REDUCES = layer_fit.chosen(dict(measured.table("all_reduce")), np.arange(90) < 45)
 CHAT = layer_fit.chosen(dict(measured.table("end_to_end")), measured.table("end_to_end")["quantity"] == "tpot")
 CHAT = layer_fit.chosen(CHAT, np.arange(len(CHAT["value"])) < 18)
-KERNELS = CalibratedStep(accelerator="H100 SXM", model="Llama-3-8B")
-SERVED = Case(workload="azure-conversation", step=KERNELS, policy="vllm")
+REAL_STEP = CalibratedStep(accelerator="H100 SXM", model="Llama-3-8B")
+REAL_CASE = Case(workload="azure-conversation", step=REAL_STEP, policy="vllm")
 INNER = Without("part of the loop: simulation checks what it gets")
 INSIDE = Without("part of the law: its callers have checked what it gets")
 BATCHES, CONTEXTS = np.array([1.0, 1, 2, 4, 8, 8]), np.array([16.0, 64, 32, 16, 64, 16])
@@ -564,14 +564,14 @@ CALLS = {
     },
     "first_token": {
         "Case": call(
-            workload="azure-conversation", step=KERNELS, policy="vllm", chunk=512, memory_share=0.5
+            workload="azure-conversation", step=REAL_STEP, policy="vllm", chunk=512, memory_share=0.5
         ),
-        "policy_of": call(case=SERVED),
-        "simulated": call(case=SERVED, requests=TRACE, lone=False),
+        "policy_of": call(case=REAL_CASE),
+        "simulated": call(case=REAL_CASE, requests=TRACE, lone=False),
         "summary": Without("takes a run, a result: tested in test_first_token"),
-        "capacity": call(case=SERVED, requests=TRACE),
-        "alone": call(step=KERNELS, requests=TRACE),
-        "one_by_one": call(step=KERNELS, requests=TRACE, load=0.5),
+        "capacity": call(case=REAL_CASE, requests=TRACE),
+        "alone": call(step=REAL_STEP, requests=TRACE),
+        "one_by_one": call(step=REAL_STEP, requests=TRACE, load=0.5),
         "boarding_share": Without("takes the points that lib.serving checks: tested in test_first_token"),
         "rows": Without("takes nothing"),
         "value": Without("takes the columns of the record: tested in test_first_token"),
