@@ -402,8 +402,8 @@ def advance(columns, limits, rates, step_time, report):  # noqa: C901
                 size = prompt[i] + made[i]
                 start = cached[i]
                 if reuse and preempted[i]:
-                    # of its blocks, those that nobody has taken since; the last token is always computed
-                    lost = min(max(popped - mark[i], 0), done[i])
+                    # of its blocks, what nobody has taken since, who is inside first; the last token is always read
+                    lost = min(max(popped + wanted - mark[i], 0), done[i])
                     start = max(start, min((done[i] - lost) * block, size - 1))
                 part = size - start
                 if part > room and not elsewhere:

@@ -2,11 +2,14 @@
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 
 from lib.engines import sglang, tgi, vllm
 from lib.simulation import simulate
 from lib.step_time import AffineStep
 from lib.trace import Trace
+from tests.reference_vllm import finish_times
+from tests.workloads import small_workload
 
 SECOND = AffineStep(fixed=1.0)
 ROOMY = 10_000
@@ -76,6 +79,26 @@ def test_vllm_alone_finds_the_blocks_again_that_nobody_has_taken():
     assert round(saved / 0.01, 6) == round(saved / 0.01)
 
 
+def test_vllm_as_somebody_else_would_write_it_token_by_token_and_block_by_block():
+    """Preemption, prefix reuse block by block, budget and slots; a tight memory, so that most runs lose some."""
+    step = AffineStep(
+        fixed=0.02, per_sequence=2e-4, per_context_token=3e-6, per_prompt_token=5e-4, per_prompt_pair=1e-7
+    )
+    rng = np.random.default_rng(12)
+    lost = 0
+    for number in range(80):
+        requests, _ = small_workload(rng, count=None if number < 60 else 80)
+        seqs, size, budget = (int(rng.integers(*ends)) for ends in ((2, 9), (1, 7), (10, 60)))
+        tokens = int(rng.integers(60, 200)) // size * size
+        policy = vllm(tokens, max_num_seqs=seqs, max_num_batched_tokens=budget, block_size=size)
+        found = simulate(requests, policy, step)
+        expected, losses = finish_times(requests, step, seqs=seqs, budget=budget, blocks=tokens // size, size=size)
+        assert_allclose(found.finish_time, expected, rtol=1e-9)
+        assert np.array_equal(found.preemptions, losses)
+        lost += losses.any()
+    assert lost > 20
+
+
 # --- TGI ----------------------------------------------------------------------------------------
 
 
@@ -138,6 +161,24 @@ def test_sglang_alone_guesses_what_is_still_to_come_and_can_be_told_to_guess_mor
     assert (default, timid) == (2, 50)
     assert run(vllm(100, block_size=1), arrival, prompt, output, **options).admitted_time[1] == 2
     assert run(tgi(100), arrival, prompt, output, **options).admitted_time[1] == 50
+
+
+def test_sglang_counts_what_it_promised_to_the_first_when_it_looks_at_the_second():
+    """Room for 100. A (10, 60) and B (10, 50) come together: B would fit beside A's prompt, not beside its promise."""
+    bold = sglang(100, schedule_conservativeness=0.1)
+    found = run(bold, [0, 0], [10, 10], [5, 5], output_limit=[60, 50])
+    assert [*found.admitted_time] == [0, 1]
+
+
+def test_sglang_alone_expects_more_after_it_has_taken_memory():
+    """Room for 60, two slots, A may ask for 60. B is sent back at 41, behind C (2, 6), who waits for a slot. Seven
+    hundredths of what A may still ask for would leave C room; 40 + 20 of 60 do not, so C waits for A to end."""
+    bold = sglang(60, max_running_requests=2, schedule_conservativeness=0.1)
+    found = run(bold, [0, 26.5, 30.5], [4, 4, 2], [50, 20, 6], output_limit=[60, 20, 6])
+    assert [*found.preemptions] == [0, 1, 0]
+    assert found.admitted_time[2] == found.finish_time[0] == 51
+    calm = run(bold, [0, 40.5], [4, 2], [50, 6], output_limit=[60, 6])
+    assert calm.admitted_time[1] == 41
 
 
 def test_sglang_alone_takes_memory_from_the_longest_prompt_of_those_who_have_generated_least():
