@@ -66,6 +66,7 @@ class Limits(NamedTuple):
     reuse: int
     alternate: int
     patience: int
+    ahead: int
     users: int
     record: int
 
@@ -211,7 +212,7 @@ def advance(columns, limits, rates, step_time, report):  # noqa: C901
     fixed, per_sequence, per_context = rates.fixed, rates.per_sequence, rates.per_context
     per_prompt, per_pair = rates.per_prompt, rates.per_pair
     alone, elsewhere, paged = reading_mode == ALONE, reading_mode == ELSEWHERE, allocation != RESERVED
-    reuse, alternate, patience = limits.reuse, limits.alternate, limits.patience
+    reuse, alternate, patience, ahead = limits.reuse, limits.alternate, limits.patience, limits.ahead
 
     count = len(arrival)
     left = count
@@ -226,8 +227,9 @@ def advance(columns, limits, rates, step_time, report):  # noqa: C901
     coming = [(0.0, 0)]  # closed loop: when the next requests come
     stack = [0]  # those who run, in order of admission; stale where seat says otherwise
     reading, chunk, fresh, gone = [0], [0], [0], [0]
+    leaving = [0]  # those who have finished, whom a plan made an iteration ahead still counts
     heap.pop(), ready.pop(), queue.pop(), coming.pop(), stack.pop()
-    reading.pop(), chunk.pop(), fresh.pop(), gone.pop()
+    reading.pop(), chunk.pop(), fresh.pop(), gone.pop(), leaving.pop()
     crossing = [0] * (block if paged else 1)
     times, lasts, paces, counts, decodes = [0.0], [0.0], [0.0], [0], [0]
     runs, waits, tokens, taken = [0], [0], [0], [0]
@@ -242,7 +244,7 @@ def advance(columns, limits, rates, step_time, report):  # noqa: C901
     owed = produced = 0
     estimate = rates.estimate
     since, just_read = 1, False
-    now = busy = begun = 0.0
+    now = busy = begun = seen = 0.0
     stretch, pace, growth = 1, 0.0, 0.0
     by_slot = by_memory = by_holding = by_others = 0.0
     reason = NOTHING
@@ -257,7 +259,7 @@ def advance(columns, limits, rates, step_time, report):  # noqa: C901
 
     while left:
         # Who has come since the last boundary joins the queue, or is refused at once.
-        while due <= now:
+        while due <= seen:
             if users:
                 i = heappop(coming)[1]
             else:
@@ -274,7 +276,9 @@ def advance(columns, limits, rates, step_time, report):  # noqa: C901
                 ago = 0.0
                 if stretch > 1:
                     # a boundary inside the last stretch was the first to see it
-                    passed = iterations_until(arrival[i] - begun, pace, growth)
+                    passed = ahead
+                    if arrival[i] > begun:
+                        passed += iterations_until(arrival[i] - begun, pace, growth)
                     if passed < stretch:
                         ago = now - (begun + (passed * pace + growth * (passed * (passed - 1) * 0.5)))
                 residual[i] = now - ago - arrival[i]
@@ -315,6 +319,15 @@ def advance(columns, limits, rates, step_time, report):  # noqa: C901
                 while now_wanted > free:
                     short = True
                     i = victim_of(limits.victim, stack, seat, columns, steps)
+                    if made[i] == output[i]:
+                        # has finished, which the plan does not know yet
+                        kept = (prompt[i] + output[i] - 1 + block - 1) // block
+                        free += kept
+                        pushed += kept
+                        running -= 1
+                        seat[i] = -1
+                        leaving.remove(i)
+                        continue
                     preempted[i] += 1
                     if record:
                         losers.append(i)
@@ -402,8 +415,8 @@ def advance(columns, limits, rates, step_time, report):  # noqa: C901
                 size = prompt[i] + made[i]
                 start = cached[i]
                 if reuse and preempted[i]:
-                    # of its blocks, what nobody has taken since, who is inside first; the last token is always read
-                    lost = min(max(popped + wanted - mark[i], 0), done[i])
+                    # of its blocks, those that nobody has taken since; the last token is always computed
+                    lost = min(max(popped + wanted - mark[i], 0), done[i])  # those who decode take theirs first
                     start = max(start, min((done[i] - lost) * block, size - 1))
                 part = size - start
                 if part > room and not elsewhere:
@@ -549,6 +562,8 @@ def advance(columns, limits, rates, step_time, report):  # noqa: C901
                     stretch = min(stretch, iterations_until(due - now, pace, growth))
             elif reason in (NOTHING, OTHERS):
                 stretch = 1
+            if len(leaving):
+                stretch = 1
             if paged:
                 stretch = steps_that_fit(crossing, steps, free, stretch)
                 wanted = blocks_wanted(crossing, steps, stretch)
@@ -571,12 +586,24 @@ def advance(columns, limits, rates, step_time, report):  # noqa: C901
                 cache = context + decoding * (stretch - 1)
             steps += stretch
             context += decoding * stretch
+        elif seen < now or len(leaving):
+            # There was nothing to plan ahead: the plan waits for what runs.
+            seen = now
+            for place in range(len(leaving)):
+                i = leaving[place]
+                seat[i] = -1
+                kept = (prompt[i] + (limit[i] if allocation == RESERVED else output[i]) - 1 + block - 1) // block
+                free += kept
+                pushed += kept
+            running -= len(leaving)
+            leaving.clear()
+            continue
         else:
             if waiting or due == never:
                 raise RuntimeError("nothing runs, and nobody who waits fits")
             estimate = rates.estimate
             since, just_read, stretch = 1, False, 1
-            now = due
+            now = seen = due
             continue
 
         if record:
@@ -585,12 +612,21 @@ def advance(columns, limits, rates, step_time, report):  # noqa: C901
             paces.append(took if len(reading) else pace)
             counts.append(stretch)
             decodes.append(beside if len(reading) else decoding)
-            runs.append(running)
+            runs.append(running - len(leaving))
             waits.append(waiting)
             tokens.append(cache)
-            taken.append(blocks - free)
+            held_over = 0
+            for place in range(len(leaving)):
+                i = leaving[place]
+                held_over += (prompt[i] + (limit[i] if allocation == RESERVED else output[i]) - 1 + block - 1) // block
+            taken.append(blocks - free - held_over)
         begun = now
         now += took
+        seen = now
+        if ahead:
+            seen = begun
+            if stretch > 1:
+                seen += (stretch - 1) * pace + growth * ((stretch - 1) * (stretch - 2) * 0.5)
         busy += took
         if reason == SLOT:
             by_slot += took
@@ -642,15 +678,27 @@ def advance(columns, limits, rates, step_time, report):  # noqa: C901
                 owed += limit[i] - made[i]
                 produced += made[i]
                 crossing[(1 + ends[i] - prompt[i] - output[i]) % block] += 1
-        for place in range(len(gone)):
-            i = gone[place]
-            finish[i] = now
-            running -= 1
-            left -= 1
+        for place in range(len(leaving)):
+            i = leaving[place]
             seat[i] = -1
             kept = (prompt[i] + (limit[i] if allocation == RESERVED else output[i]) - 1 + block - 1) // block
             free += kept
             pushed += kept
+        running -= len(leaving)
+        leaving.clear()
+        for place in range(len(gone)):
+            i = gone[place]
+            finish[i] = now
+            made[i] = output[i]
+            left -= 1
+            kept = (prompt[i] + (limit[i] if allocation == RESERVED else output[i]) - 1 + block - 1) // block
+            if ahead:
+                leaving.append(i)
+            else:
+                running -= 1
+                seat[i] = -1
+                free += kept
+                pushed += kept
             if users and sent < count:
                 arrival[sent] = now + think[sent]
                 heappush(coming, (arrival[sent], sent))

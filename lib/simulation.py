@@ -334,7 +334,8 @@ def _limits(policy, users, options):
         ordered=int(policy.order != "arrival"),
         allocation=_ALLOCATION[memory.allocation], victim=_VICTIM[memory.victim],
         to_the_back=int(memory.back_of_the_queue), reuse=int(memory.reuse), alternate=int(holding is not None),
-        patience=int(holding.patience) if holding else 0, users=users, record=int(options.events),
+        patience=int(holding.patience) if holding else 0, ahead=int(policy.ahead), users=users,
+        record=int(options.events),
     )  # fmt: skip
 
 

@@ -39,9 +39,11 @@ from lib.arrivals import ArrivalLaw
 from lib.batching import ContinuousBatching, DynamicBatching, KVMemory
 from lib.footprint import BF16
 from lib.hardware import hardware
+from lib.kernel_table import KernelTable, kernel_table_in
 from lib.latency import ServiceLevel, latencies
 from lib.lengths import LengthLaw, MeasuredLengths
 from lib.model import model
+from lib.recorded_run import recorded_run
 from lib.rigid_batch import StepLaw
 from lib.roofline import decode_step
 from lib.schedule import static_schedule
@@ -107,6 +109,13 @@ POISSON, CODE = ArrivalLaw(law="poisson", rate=2.0), measured_workload("azure-co
 GREEDY, BURSTS = DynamicBatching(), ArrivalLaw(law="on-off", rate=2.0, on_time=3.0, off_time=6.0)
 ROOM, QUICK = KVMemory(tokens=64), AffineStep(fixed=0.01)
 EVENTFUL = simulate(TRACE, ContinuousBatching(), QUICK, events=True)
+
+KERNEL_FOLDER = Path(__file__).parent / "data" / "kernels"
+KERNELS = {
+    "layers": 2, "tokens": [1, 64], "token_time": [1e-3, 2e-3], "sequences": [1, 8], "sequence_time": [1e-4, 2e-4],
+    "attention": kernel_table_in(KERNEL_FOLDER, 2).attention, "graph_sizes": (1, 2), "prompt_host_time": 1e-3,
+}  # fmt: skip
+SERVED = recorded_run(KERNEL_FOLDER / "requests.csv")
 
 V100 = {"arrival_rate": 500.0, "fixed_time": 1.9e-3, "marginal_time": 1.4e-4}
 DEPLOYED = deployments.Deployment(hardware=H100, model=MIXTRAL, dtype="fp8", devices=2)
@@ -293,8 +302,9 @@ CALLS = {
         "precision": call(deployment=DEPLOYED),
         "name": call(deployment=DEPLOYED),
         "scales": call(deployment=DEPLOYED),
-        "machine_scales": call(deployment=DEPLOYED),
-        "model_scales": call(model=LLAMA, precision=BF16),
+        "machine_numbers": call(hardware=H100, dtype="fp8"),
+        "model_numbers": call(model=LLAMA),
+        "assembled": INSIDE,
         "resident_context": call(traffic=CHATS),
         "cached_bytes": call(scales=SCALES, context=2048),
         "memory_limit": call(scales=SCALES, context=2048),
@@ -340,13 +350,26 @@ CALLS = {
         "closed_load_limit": call(replica=REPLICA, time_per_token=0.05),
         "within_targets": call(replica=REPLICA, time_per_token=0.05, first_token_time=1.0),
     },
+    "offer": {
+        "Offer": Without("a result"),
+        "offer": call(deployment=DEPLOYED, traffic=CHATS, time_per_token=0.05, first_token_time=1.0),
+    },
     "frontier": {
         "covered": call(),
         "points": Without("its names are tuples of words: tested in test_frontier"),
         "pareto": Without("takes any number of columns: tested in test_frontier"),
         "best": Without("takes the columns that points makes: tested in test_frontier"),
+        "choices": Without("takes the columns that points makes: tested in test_frontier"),
         "cheapest_at": Without("takes the columns that points makes: tested in test_frontier"),
         "main": Without("the command line: tested in test_frontier"),
+    },
+    "your_case": {
+        "Case": Without("plain numbers, or symbols for the page"),
+        "keep": INSIDE,
+        "step": INSIDE,
+        "resident": INSIDE,
+        "estimate": Without("traced for the page: its numbers are those of controls; tested in test_your_case"),
+        "in_words": Without("takes what estimate returned: tested in test_your_case"),
     },
     "production_day": {
         "Prediction": Without("a result"),
@@ -469,6 +492,7 @@ CALLS = {
                 memory=ROOM,
                 estimate=None,
                 holding_back=None,
+                ahead=True,
                 source=Text("made up"),
             )
         ],
@@ -476,7 +500,8 @@ CALLS = {
     },
     "engines": {
         "vllm": call(
-            kv_tokens=64, max_num_seqs=8, max_num_batched_tokens=64, block_size=4, enable_prefix_caching=False
+            kv_tokens=64, max_num_seqs=8, max_num_batched_tokens=64, block_size=4, enable_prefix_caching=False,
+            async_scheduling=True,
         ),
         "tgi": call(
             max_batch_total_tokens=64,
@@ -492,6 +517,24 @@ CALLS = {
             schedule_conservativeness=1.0,
             page_size=4,
         ),
+    },
+    "kernel_table": {
+        "KernelTable": call(**KERNELS),
+        "vllm_graph_sizes": call(max_num_seqs=8),
+        "kernel_table_in": call(folder=KERNEL_FOLDER, layers=2, graph_sizes=[1, 2], prompt_host_time=0.001),
+    },
+    "recorded_run": {
+        "RecordedRun": Without("a result"),
+        "LatencyRow": Without("a result"),
+        "recorded_run": call(file=KERNEL_FOLDER / "requests.csv"),
+        "latency_table": call(run=SERVED, replayed=simulate(SERVED.requests, ContinuousBatching(), QUICK)),
+        "save_table": Without("writes what latency_table returns: tested in test_recorded_run"),
+    },
+    "replay": {
+        "fitted_host_time": call(
+            run=SERVED, policy=ContinuousBatching(), kernels=KernelTable(**KERNELS), share=1.0, progress=False
+        ),
+        "main": Without("takes the words of a command line: tested in test_replay"),
     },
     "step_time": {
         "AffineStep": call(
@@ -640,6 +683,8 @@ _FREE = "the part takes no time"
 # A stricter function may refuse it all the same, by name.
 ALLOWED = {
     **valid_queueing_calls.ALLOWED,
+    "graph_sizes": {"empty": "the engine does not pad"},
+    "prompt_host_time": {"zero": "the host takes no time"},
     "arrival_time": {"zero": "the first may come at once"},
     "length_quantile.level": {"zero": "the shortest"},
     "mean_interval.level": {"zero": "no interval"},
@@ -697,6 +742,8 @@ ALLOWED = {
     "batch_limit.time_per_token": {"infinity": "no target"},
     "load_limit.time_per_token": {"infinity": "no target"},
     "load_limit.first_token_time": {"infinity": "no target"},
+    "offer.time_per_token": {"infinity": "no target"},
+    "offer.first_token_time": {"infinity": "no target"},
     "within_targets.time_per_token": {"infinity": "no target"},
     "within_targets.first_token_time": {"infinity": "no target"},
     "fixed_time": {"zero": "nothing is shared"},
