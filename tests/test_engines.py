@@ -2,14 +2,11 @@
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose
 
 from lib.engines import sglang, tgi, vllm
 from lib.simulation import simulate
 from lib.step_time import AffineStep
 from lib.trace import Trace
-from tests.reference_vllm import finish_times
-from tests.workloads import small_workload
 
 SECOND = AffineStep(fixed=1.0)
 ROOMY = 10_000
@@ -77,26 +74,6 @@ def test_vllm_alone_finds_the_blocks_again_that_nobody_has_taken():
     saved = (forgetful.finish_time - mindful.finish_time)[1]
     assert 0 < saved < 0.01 * 8
     assert round(saved / 0.01, 6) == round(saved / 0.01)
-
-
-def test_vllm_as_somebody_else_would_write_it_token_by_token_and_block_by_block():
-    """Preemption, prefix reuse block by block, budget and slots; a tight memory, so that most runs lose some."""
-    step = AffineStep(
-        fixed=0.02, per_sequence=2e-4, per_context_token=3e-6, per_prompt_token=5e-4, per_prompt_pair=1e-7
-    )
-    rng = np.random.default_rng(12)
-    lost = 0
-    for number in range(80):
-        requests, _ = small_workload(rng, count=None if number < 60 else 80)
-        seqs, size, budget = (int(rng.integers(*ends)) for ends in ((2, 9), (1, 7), (10, 60)))
-        tokens = int(rng.integers(60, 200)) // size * size
-        policy = vllm(tokens, max_num_seqs=seqs, max_num_batched_tokens=budget, block_size=size)
-        found = simulate(requests, policy, step)
-        expected, losses = finish_times(requests, step, seqs=seqs, budget=budget, blocks=tokens // size, size=size)
-        assert_allclose(found.finish_time, expected, rtol=1e-9)
-        assert np.array_equal(found.preemptions, losses)
-        lost += losses.any()
-    assert lost > 20
 
 
 # --- TGI ----------------------------------------------------------------------------------------
