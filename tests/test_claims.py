@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from lib import amortisation, claims, footprint, hardware, roofline
+from lib import amortisation, claims, footprint, hardware, prices, roofline
 from lib import model as models
 from lib.claims import FAILS, HOLDS, LIMITED, OPEN, Evidence, judge
 from lib.lengths import LengthLaw
@@ -157,3 +157,29 @@ def test_other_lengths_get_the_other_wording_of_the_coach(monkeypatch):
     monkeypatch.setattr(claims, "SPREAD", (0.001, 0.999999999))
     assert judge(claims.claims()["C07"], claims.EVIDENCE["C07"]()).word == HOLDS
     assert judge(claims.claims()["C08"], claims.EVIDENCE["C08"]()).word == HOLDS
+
+
+def test_the_articles_price_by_hand():
+    """32 users in 0.03 s + 32 x 0.0001 s on 8 x 3.99 USD/h: 0.0332 s x 31.92 / 3,600 / 32 = 9.20 USD a million."""
+    assert claims.article_price(32) == pytest.approx(1e6 * 31.92 / 3600 * 0.0332 / 32)
+    assert claims.article_price(math.inf) == pytest.approx(0.8867, abs=1e-4)
+
+
+def test_the_price_of_a_token_is_judged_in_cents_and_in_fen():
+    """The same cost, in dollars and, at 7.0779, in yuan; between a few fen and a few cents."""
+    evidence = claims.EVIDENCE["C14"]()
+    assert evidence.edge == pytest.approx(7.0779 * evidence.number)
+    assert 0.09 / 7.0779 < evidence.number < 0.09
+    assert claims.verdict("C14").word == LIMITED
+
+
+def test_dearer_rents_change_the_verdict_on_the_price(monkeypatch):
+    """Rents ten times as high: no longer cents. Twenty times as low: even fen."""
+    claim, lines = claims.claims()["C14"], prices.listings()
+    for factor, word in ((10, FAILS), (1, LIMITED), (1 / 20, HOLDS)):
+        changed = tuple(
+            replace(line, low=factor * line.low, high=factor * line.high) if line.kind == "rental" else line
+            for line in lines
+        )
+        monkeypatch.setattr(prices, "listings", lambda changed=changed: changed)
+        assert judge(claim, claims.EVIDENCE["C14"]()).word == word
