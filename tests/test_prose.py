@@ -430,7 +430,13 @@ tabulate("tab-a", {"x": [quantity(1, "USD")]%s})
 :::{tabular} tab-a
 Money.
 :::"""
-PAID = "```{code-cell} ipython3\n:tags: [remove-cell]\nsay(\"fare\", 2.0, \"USD\")\nsay(\"fare-read\", \"May 2026\")\n```\n\n"
+PAID = """```{code-cell} ipython3
+:tags: [remove-cell]
+say("fare", 2.0, "USD")
+say("fare-read", "May 2026")
+```
+
+"""
 
 
 @pytest.mark.parametrize(
