@@ -18,11 +18,14 @@ LAYERS = {
         *("latency", "fit", "roofline", "memory", "layer_shape", "layer_time", "layer_fit", "left_out"),
         *("calibration", "serving", "amortisation"),
     ],
-    "systems": ["batching", "simulation", "decode", "records", "bench", "measurement", "cost"],
+    "systems": [
+        *("batching", "simulation", "decode", "records", "bench", "measurement", "cost"),
+        *("boarding", "bus", "serving_records", "serving_run"),
+    ],
     "page": ["expressions", "theme", "charts", "prose", "claims", "figures", "downloads", "book"],
 }
 LAYER_OF = {module: layer for layer, modules in LAYERS.items() for module in modules}
-TORCH = {"decode", "bench"}
+TORCH = {"decode", "bench", "bus"}
 OF_THE_PAGE = {"altair", "sphinx", "myst_nb", "docutils", "nbformat", "IPython", "vl_convert", "jupyter_book"}
 NEVER = {"chapters", "tests", "scripts", "benchmarks"}
 NOUNLESS = {"utils", "util", "helpers", "helper", "common", "core", "misc"}

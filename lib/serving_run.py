@@ -1,0 +1,427 @@
+"""Serve one workload slot by slot on this machine: ``python -m lib.serving_run --help``.
+
+The same requests ride a padded coach, a coach with early exit and a loop bus, at several slot
+counts, and once more as they arrive one by one. Right before and after each run the steps are
+timed in states like those of the run: with these times, and nothing from the run itself, the run
+can be simulated. Runs go in rounds, each in a new order. The record is written after every run.
+"""
+
+import argparse
+import datetime
+import os
+import random
+import shlex
+import sys
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+
+from lib import arguments, footprint, measurement, serving_records
+from lib.boarding import POLICIES, ride
+from lib.footprint import Precision
+from lib.lengths import LengthLaw, length_quantile
+from lib.llama import cache_numbers, stand_in
+from lib.model import Model, model, params
+from lib.units import GB, quantity
+
+TIMES_LAST_CACHE = 10
+MEMORY_SHARE = 0.85
+LEAST_CV = 0.8
+REPEATS = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What to serve, and where to put the record; `plan` makes it."""
+
+    model: Model
+    dtype: str
+    linear: str
+    threads: int | None
+    slots: tuple
+    loads: tuple
+    requests: int
+    mean: float
+    longest: int
+    prompt: int
+    seed: int
+    rounds: int
+    seconds: float
+    output: Path
+    command: str
+
+
+def plan(
+    name="Llama-3-8B", *, divisor=4, dtype="fp32", slots=(4, 8, 16, 32), loads=(0.4, 0.7), requests=64, mean=32.0,
+    longest=160, prompt=16, seed=0, rounds=3, seconds=1800.0, threads=None, linear="auto", output=None,
+):  # fmt: skip
+    """Return a plan whose every part was checked.
+
+    Parameters
+    ----------
+    name : str
+        Of a catalogued model.
+    divisor : int
+        How much smaller the model is made: see `lib.llama.stand_in`.
+    dtype : {"fp32", "bf16"}
+    slots : sequence of int
+        Slot counts, each at least 1. Arrivals one by one use the second largest.
+    loads : sequence of float
+        Offered tokens over what all slots make, above 0. May be empty.
+    requests : int
+        At least 2.
+    mean : float
+        Of the geometric output length before it is clipped, tokens, at least 1.
+    longest, prompt : int
+        Where outputs are clipped, and length of every prompt, tokens; at least 2 and 1.
+    seed : int
+    rounds : int
+        At least 1.
+    seconds : float
+        After this time no further run begins; the same command then goes on.
+    threads : int, optional
+        Default: as many as torch takes.
+    linear : {"auto", "packed", "plain"}
+        As `lib.decode.decoder` takes it.
+    output : path, optional
+        Where the record goes. Default: ``measurements/serving/local.json``.
+
+    Returns
+    -------
+    Plan
+
+    Raises
+    ------
+    ValueError
+        If a part breaks its rule.
+    """
+    from lib import bench
+
+    shape = stand_in(model(name), divisor)
+    dtype = arguments.choice("dtype", dtype, measurement.DTYPES)
+    bench.refuse("cpu", dtype, linear)
+    slots = tuple(sorted({*map(int, arguments.array("slots", slots, least=1, whole=True).ravel())}))
+    loads = tuple(map(float, arguments.array("loads", loads, above=0).ravel())) if np.size(loads) else ()
+    whole = {
+        key: int(arguments.number(key, value, least=least, whole=True))
+        for key, value, least in (
+            ("requests", requests, 2), ("longest", longest, 2), ("prompt", prompt, 1), ("seed", seed, 0),
+            ("rounds", rounds, 1),
+        )
+    }  # fmt: skip
+    mean = arguments.number("mean", mean, least=1, most=whole["longest"])
+    seconds = arguments.number("seconds", seconds, above=0)
+    threads = None if threads is None else int(arguments.number("threads", threads, least=1, whole=True))
+    output = Path(serving_records.FOLDER / "local.json" if output is None else output)
+    if output.suffix != ".json":
+        raise ValueError(f"output must end in .json, got {output}")
+    command = ["--model", name, "--divisor", divisor, "--dtype", dtype, "--slots", *slots]
+    command += ["--loads", *loads] if loads else ["--loads", "none"]
+    command += [word for key in ("requests", "longest", "prompt", "seed", "rounds") for word in (f"--{key}", whole[key])]
+    command += ["--mean", f"{mean:g}", "--linear", linear]
+    command += [] if threads is None else ["--threads", threads]
+    return Plan(
+        model=shape, dtype=dtype, linear=linear, threads=threads, slots=slots, loads=loads, mean=mean, seconds=seconds,
+        output=output, command=shlex.join(["python", "-m", "lib.serving_run", *map(str, command)]), **whole,
+    )  # fmt: skip
+
+
+def cases(plan):
+    """Return the runs of a round: (policy, slots, load); load 0 has all requests there at once.
+
+    Parameters
+    ----------
+    plan : Plan
+
+    Returns
+    -------
+    list of tuple
+    """
+    arguments.record("plan", plan, Plan)
+    at_once = [(policy, slots, 0.0) for slots in plan.slots for policy in POLICIES]
+    slots = plan.slots[max(len(plan.slots) - 2, 0)]
+    return at_once + [(policy, slots, load) for load in plan.loads for policy in POLICIES]
+
+
+def served(plan, *, quiet=False):
+    """Return the record of the runs, after writing it: or go on with one that was cut off.
+
+    Parameters
+    ----------
+    plan : Plan
+    quiet : bool
+        Show no progress.
+
+    Returns
+    -------
+    dict
+        As `lib.serving_records` reads it; "complete" once every round is whole.
+
+    Raises
+    ------
+    ValueError
+        Before the work starts, if memory does not suffice, the weights fit in a cache, the output
+        cannot be written, or an unfinished run with other settings is in its place.
+    OSError
+        If the record can no longer be written; the last good one is kept.
+    """
+    arguments.record("plan", plan, Plan)
+    content, part = _begun(plan)
+    order = [
+        (at, *case) for at in range(plan.rounds) for case in random.Random(at).sample(cases(plan), len(cases(plan)))
+    ]
+    left = order[len(content["runs"]) :]
+    started, spent = time.monotonic(), content["seconds"]
+    bar, bus = _bar(order, left, quiet), _bus(plan, content)
+    try:
+        for at, policy, slots, load in left:
+            if time.monotonic() - started > plan.seconds:
+                return content
+            bar.set_postfix_str(f"round {at + 1}, {policy}, {slots} slots" + (f", load {load:g}" if load else ""))
+            content["runs"].append({"round": at} | _run(plan, content, bus, policy, slots, load))
+            content["seconds"] = round(spent + time.monotonic() - started, 1)
+            serving_records.write(part, content)
+            bar.update()
+    finally:
+        bar.close()
+    content["complete"] = True
+    serving_records.write(part, content)
+    os.replace(part, plan.output)
+    return content
+
+
+def _bar(order, left, quiet):
+    from tqdm import tqdm
+
+    form = "{desc} {percentage:3.0f} % |{bar}| {n} of {total} runs{postfix}"
+    done = len(order) - len(left)
+    return tqdm(total=len(order), initial=done, disable=quiet, bar_format=form, desc="serving", mininterval=0.5)
+
+
+def _bus(plan, content):
+    from lib.bus import bus
+
+    made = bus(
+        plan.model, max(plan.slots), plan.prompt, plan.prompt + plan.longest, dtype=plan.dtype, linear=plan.linear,
+        threads=content["settings"]["threads"],
+    )  # fmt: skip
+    content["settings"]["linear"] = made.decoder.linear
+    return made
+
+
+def _sizes(slots):
+    """Return the sizes at which steps are timed: 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, ... to the slots."""
+    found = {1, slots} | {base * 2**power for base in (2, 3) for power in range(12)}
+    return sorted(size for size in found if size <= slots)
+
+
+def _visit(plan, bus, slots):
+    """Time steps in states like those of a run: every size, short and long, equally long sequences and not."""
+    sizes, longest = _sizes(slots), [plan.prompt + 1, plan.prompt + plan.longest]
+    states = [(size, length, ragged) for size in sizes for ragged in (False, True) for length in longest]
+    found = {state: [] for state in [*states, *((size, 0, False) for size in sizes)]}
+    for _ in range(REPEATS):
+        for size, length, ragged in found:
+            seconds = bus.step_time(size, length, ragged=ragged) if length else bus.boarding_time(size)
+            found[size, length, ragged].append(seconds)
+    time_of = {state: float(f"{min(seconds):.5g}") for state, seconds in found.items()}
+    order = [state for size in sizes for state in [*(one for one in states if one[0] == size), (size, 0, False)]]
+    return {"sizes": sizes, "longest": longest, "time": [time_of[state] for state in order]}
+
+
+def _run(plan, content, bus, policy, slots, load):
+    """Return one run with the visits before and after it."""
+    before = _visit(plan, bus, slots)
+    lengths = content["requests"]["output_length"]
+    arrivals = np.zeros(len(lengths))
+    if load:
+        if (known := content["settings"]["rates"].get(f"{load:g}")) is None:
+            known = load * _most(plan, before, slots, lengths)
+            content["settings"]["rates"][f"{load:g}"] = known
+        arrivals = np.array(content["requests"]["unit_arrival_time"]) / known
+    bus.start()
+    made = ride(arrivals, lengths, policy, slots, bus)
+    digits = {key: [float(f"{value:.6g}") for value in getattr(made, key)] for key in ("boarded", "first_token", "finish")}
+    steps = {
+        "kind": made.step_kind.tolist(), "end": [round(value, 5) for value in made.step_end.tolist()],
+        "time": [float(f"{value:.4g}") for value in made.step_time], "size": made.step_size.tolist(),
+        "least": made.step_least.tolist(), "most": made.step_most.tolist(),
+    }  # fmt: skip
+    return {
+        "policy": policy, "slots": slots, "load": load, "arrival_time": [round(value, 5) for value in arrivals.tolist()],
+        **digits, "steps": steps, "visits": [before, _visit(plan, bus, slots)],
+    }  # fmt: skip
+
+
+def _most(plan, visit, slots, lengths):
+    """Return the requests per second that all slots together serve: prompts and steps at the mean length."""
+    times = serving_records.step_times(plan.prompt, [visit])
+    mean = np.mean(lengths)
+    step = float(np.interp(plan.prompt + mean, times.longest, times.ragged[-1]))
+    return slots / ((mean - 1) * step + times.boarding[0] * slots)
+
+
+def _requests(plan):
+    """Return output lengths and unit arrivals: by a seed, so that a second record has the same."""
+    rng = np.random.default_rng(plan.seed)
+    law = LengthLaw(law="geometric", mean=plan.mean, longest=plan.longest)
+    levels = (np.arange(plan.requests) + rng.random(plan.requests)) / plan.requests  # each share of the law once
+    lengths = length_quantile(law, rng.permutation(levels)).astype(int)
+    cv = lengths.std() / lengths.mean()
+    if cv < LEAST_CV:
+        raise ValueError(f"output lengths must vary by {LEAST_CV} of their mean, got {cv:.2f}: clip them later")
+    arrivals = np.round(np.cumsum(rng.exponential(1.0, plan.requests)), 6)
+    return {"prompt": plan.prompt, "output_length": lengths.tolist(), "unit_arrival_time": arrivals.tolist()}
+
+
+def _begun(plan):
+    """Return the record to fill, the one that was cut off or a new one, and where it stands until it is complete."""
+    from lib import bench
+
+    part = plan.output.with_suffix(".part.json")
+    here = bench.described("cpu", plan.threads)
+    precision = Precision(weights=plan.dtype, kv=plan.dtype, arithmetic=plan.dtype)
+    weights = float(footprint.streamed_weight_bytes(plan.model, 1, precision))
+    if weights < TIMES_LAST_CACHE * here["last_cache"]:
+        raise ValueError(
+            f"weights must be at least {TIMES_LAST_CACHE} times the last cache of {quantity(here['last_cache'], 'B')}, "
+            f"got {quantity(weights, 'B')}: a smaller divisor makes them larger"
+        )
+    _refuse_beyond_memory(plan, here["free_memory"])
+    settings = {
+        "device": "cpu", "dtype": plan.dtype, "linear": plan.linear, "threads": here["threads"],
+        "slots": list(plan.slots), "loads": list(plan.loads), "rounds": plan.rounds, "rates": {},
+        "streamed_weight_bytes": weights,
+        "model": {key: value for key, value in asdict(plan.model).items() if key not in ("window", "biases")},
+    }  # fmt: skip
+    fresh = {
+        "schema": serving_records.SCHEMA, "kind": serving_records.KIND, "library": measurement.version(),
+        "date": datetime.datetime.now(datetime.UTC).date().isoformat(), "command": plan.command, "complete": False,
+        "seconds": 0.0, "machine": here["machine"], "versions": here["versions"], "settings": settings,
+        "requests": _requests(plan), "runs": [],
+    }  # fmt: skip
+    if part.exists():
+        old = serving_records.content_of(part)
+        if any(old[key] != fresh[key] for key in ("machine", "versions", "command", "requests")):
+            raise ValueError(
+                f"output must hold no unfinished run with other settings: finish it, or delete it; got {part}"
+            )
+        return old, part
+    try:
+        part.parent.mkdir(parents=True, exist_ok=True)
+        serving_records.write(part, fresh)
+    except OSError as error:
+        raise ValueError(f"output must be a place that can be written, got {plan.output}: {error}") from None
+    return fresh, part
+
+
+def _refuse_beyond_memory(plan, free):
+    each = footprint.dtype_bytes(plan.dtype)
+    needed = params(plan.model) * each
+    needed += cache_numbers(plan.model, max(plan.slots), plan.prompt + plan.longest) * each
+    if needed > MEMORY_SHARE * free:
+        raise ValueError(
+            f"free memory must be {needed / MEMORY_SHARE / GB:.1f} GB for {plan.model.name} in {plan.dtype}, "
+            f"got {free / GB:.1f} GB; a larger divisor needs less"
+        )
+
+
+def report(content):
+    """Return what a reader wants to see at once: each policy as it went, and as it was simulated.
+
+    Parameters
+    ----------
+    content : dict
+        A record with at least one run.
+
+    Returns
+    -------
+    str
+    """
+    record = serving_records.summed_up("run", content)
+    lines = ["", "policy       slots  load   makespan  simulated   miss    TPOT  simulated   miss"]
+    groups = {}
+    for run in record.runs:
+        groups.setdefault((run.load, run.slots, run.policy), []).append(run)
+    for (load, slots, policy), runs in sorted(groups.items()):
+        rows = []
+        for run in runs:
+            simulated = serving_records.replayed(run)
+            for one in (run.ride, simulated):
+                rows.append((serving_records.makespan(one), serving_records.time_per_token(one, run.output_length).mean()))
+        (made, tpot), (made_there, tpot_there) = np.mean(rows[::2], axis=0), np.mean(rows[1::2], axis=0)
+        lines.append(
+            f"{policy:12} {slots:5} {load:5.2f} {made:8.2f} s {made_there:8.2f} s {made_there / made - 1:6.1%} "
+            f"{1e3 * tpot:5.1f} ms {1e3 * tpot_there:6.1f} ms {tpot_there / tpot - 1:6.1%}"
+        )
+    drifts = [abs(run.drift) for run in record.runs]
+    lines += ["", f"steps after a run against those before it: {np.median(drifts):.1%} apart in the median, {max(drifts):.1%} at most"]
+    if content["complete"] and not serving_records.publishable(record):
+        lines.append("This record is too noisy or too short to publish. Close other programs and run again.")
+    return "\n".join(lines)
+
+
+def _parser():
+    parser = argparse.ArgumentParser(
+        prog="python -m lib.serving_run",
+        description="Serve one workload slot by slot on this machine, static and continuous, and time every step. "
+        "The record lands in measurements/serving/local.json; the next `make book` shows it beside the others. "
+        "A run that was cut off, or ran out of --seconds, goes on where it was.",
+    )
+    parser.add_argument("--model", default="Llama-3-8B", help="a model of the catalogue (default: Llama-3-8B)")
+    parser.add_argument("--divisor", type=int, default=4, help="make it smaller by this number (default: 4)")
+    parser.add_argument("--dtype", default="fp32", help="fp32 or bf16 (default: fp32)")
+    parser.add_argument("--slots", type=int, nargs="+", default=[4, 8, 16, 32], help="slot counts (default: 4 8 16 32)")
+    parser.add_argument("--loads", nargs="+", default=["0.4", "0.7"], help="for arrivals one by one, or none")
+    parser.add_argument("--requests", type=int, default=64, help="default: 64")
+    parser.add_argument("--mean", type=float, default=32, help="mean output, tokens (default: 32)")
+    parser.add_argument("--longest", type=int, default=160, help="where outputs are clipped, tokens (default: 160)")
+    parser.add_argument("--prompt", type=int, default=16, help="tokens of each prompt (default: 16)")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--rounds", type=int, default=3, help="how often everything runs (default: 3)")
+    parser.add_argument("--seconds", type=float, default=1800, help="no run begins after this time (default: 1800)")
+    parser.add_argument("--threads", type=int, help="default: as many as torch takes")
+    parser.add_argument("--linear", default="auto", help="auto, packed or plain (default: auto)")
+    parser.add_argument("--output", type=Path, help="where the record goes")
+    parser.add_argument("--quiet", action="store_true", help="show no progress")
+    return parser
+
+
+def main(argv=None):
+    """Run the command; return its exit status: 0, 2 for what was refused, 1 for a record that could not be written."""
+    given = vars(_parser().parse_args(argv))
+    quiet, name = given.pop("quiet"), given.pop("model")
+    try:
+        given["loads"] = [] if given["loads"] == ["none"] else [_load(word) for word in given["loads"]]
+        chosen = plan(name, **given)
+        print(f"{chosen.model.name}, {quantity(params(chosen.model), '')} parameters in {chosen.dtype}")
+        content = served(chosen, quiet=quiet)
+    except ValueError as error:
+        print(f"serving: {error}", file=sys.stderr)
+        return 2
+    except OSError as error:
+        print(f"serving: the record cannot be written: {error}; the last good one is kept", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("serving: stopped; the finished runs are kept, the same command goes on", file=sys.stderr)
+        return 130
+    if content["runs"]:
+        print(report(content))
+    if not content["complete"]:
+        print(f"{len(content['runs'])} of {chosen.rounds * len(cases(chosen))} runs are done; the same command goes on")
+    else:
+        print(f"written: {chosen.output}")
+    return 0
+
+
+def _load(word):
+    try:
+        return float(word)
+    except ValueError:
+        raise ValueError(f"loads must be numbers or none, got {word!r}") from None
+
+
+if __name__ == "__main__":
+    sys.exit(main())
