@@ -53,8 +53,8 @@ class StepTimes:
         Slots taken, rising from 1.
     longest : ndarray of int, shape (c,)
         Tokens of the longest sequence, rising, at least two.
-    aligned, ragged : ndarray, shape (s, c)
-        Time of a step whose sequences are equally long, and of one whose sequences are not, s.
+    steps : ndarray, shape (s, c)
+        Time of a step, s, in states like those of the run: equally long sequences, or not.
     boarding : ndarray, shape (s,)
         Time in which `sizes` prompts are read at once, s.
 
@@ -67,8 +67,7 @@ class StepTimes:
     prompt: int
     sizes: np.ndarray
     longest: np.ndarray
-    aligned: np.ndarray
-    ragged: np.ndarray
+    steps: np.ndarray
     boarding: np.ndarray
 
     def __post_init__(self):
@@ -78,8 +77,7 @@ class StepTimes:
             raise ValueError(f"sizes must begin with 1, got {sizes[0]:g}")
         if longest.size < 2:
             raise ValueError(f"longest must hold at least 2, got {longest.size}")
-        for name, shape in (("aligned", (sizes.size, longest.size)), ("ragged", (sizes.size, longest.size)),
-                            ("boarding", sizes.shape)):  # fmt: skip
+        for name, shape in (("steps", (sizes.size, longest.size)), ("boarding", sizes.shape)):
             if arguments.array(name, getattr(self, name), above=0).shape != shape:
                 raise ValueError(f"{name} must have shape {shape}, got {np.shape(getattr(self, name))}")
 
@@ -105,10 +103,8 @@ class Timetable:
         self.now, self.filled = 0.0, []
         most = int(times.sizes[-1])
         self.boarding = np.interp(np.arange(1, most + 1), times.sizes, times.boarding).tolist()
-        self.rows = [
-            [[float(np.interp(size, times.sizes, column)) for column in table.T] for size in range(1, most + 1)]
-            for table in (np.asarray(times.aligned), np.asarray(times.ragged))
-        ]
+        table = np.asarray(times.steps).T
+        self.rows = [[float(np.interp(size, times.sizes, row)) for row in table] for size in range(1, most + 1)]
 
     def wait(self, until):
         """Let time pass, and return it."""
@@ -123,9 +119,7 @@ class Timetable:
 
     def step(self):
         """Give each slot taken a token, and return the time."""
-        longest, shortest = max(self.filled) + 1, min(self.filled) + 1
-        row = self.rows[shortest < longest][len(self.filled) - 1]
-        at = self.times.longest
+        longest, row, at = max(self.filled) + 1, self.rows[len(self.filled) - 1], self.times.longest
         part = int(min(max(np.searchsorted(at, longest), 1), len(at) - 1))
         share = (longest - at[part - 1]) / (at[part] - at[part - 1])
         self.now += float(row[part - 1] + share * (row[part] - row[part - 1]))

@@ -208,8 +208,7 @@ def step_times(prompt, visits):
     prompt : int
         Tokens of each prompt.
     visits : sequence of dict
-        Each with ``sizes``, ``longest``, and ``time``: for each size the aligned and the ragged steps at each
-        length, then the boarding; s.
+        Each with ``sizes``, ``longest``, and ``time``: for each size the step at each length, then the boarding; s.
 
     Returns
     -------
@@ -224,11 +223,8 @@ def step_times(prompt, visits):
     if len({(tuple(visit["sizes"]), tuple(visit["longest"])) for visit in visits}) != 1:
         raise ValueError("visits must be of the same sizes and lengths, at least one")
     sizes, longest = (np.array(visits[0][key]) for key in ("sizes", "longest"))
-    found = np.median([visit["time"] for visit in visits], axis=0).reshape(sizes.size, 2 * longest.size + 1)
-    return StepTimes(
-        prompt=prompt, sizes=sizes, longest=longest, aligned=found[:, : longest.size],
-        ragged=found[:, longest.size : -1], boarding=found[:, -1],
-    )  # fmt: skip
+    found = np.median([visit["time"] for visit in visits], axis=0).reshape(sizes.size, longest.size + 1)
+    return StepTimes(prompt=prompt, sizes=sizes, longest=longest, steps=found[:, :-1], boarding=found[:, -1])
 
 
 def replayed(run):

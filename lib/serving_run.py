@@ -54,8 +54,8 @@ class Plan:
 
 
 def plan(
-    name="Llama-3-8B", *, divisor=4, dtype="fp32", slots=(4, 8, 16, 32), loads=(0.4, 0.7), requests=64, mean=32.0,
-    longest=160, prompt=16, seed=0, rounds=3, seconds=1800.0, threads=None, linear="auto", output=None,
+    name="Llama-3-8B", *, divisor=4, dtype="fp32", slots=(4, 8, 16, 32), loads=(0.6,), requests=64, mean=20.0,
+    longest=120, prompt=8, seed=0, rounds=3, seconds=1800.0, threads=None, linear="auto", output=None,
 ):  # fmt: skip
     """Return a plan whose every part was checked.
 
@@ -217,23 +217,23 @@ def _sizes(slots):
     return sorted(size for size in found if size <= slots)
 
 
-def _visit(plan, bus, slots):
-    """Time steps in states like those of a run: every size, short and long, equally long sequences and not."""
-    sizes, longest = _sizes(slots), [plan.prompt + 1, plan.prompt + plan.longest]
-    states = [(size, length, ragged) for size in sizes for ragged in (False, True) for length in longest]
-    found = {state: [] for state in [*states, *((size, 0, False) for size in sizes)]}
-    for _ in range(REPEATS):
-        for size, length, ragged in found:
-            seconds = bus.step_time(size, length, ragged=ragged) if length else bus.boarding_time(size)
-            found[size, length, ragged].append(seconds)
-    time_of = {state: float(f"{min(seconds):.5g}") for state, seconds in found.items()}
-    order = [state for size in sizes for state in [*(one for one in states if one[0] == size), (size, 0, False)]]
-    return {"sizes": sizes, "longest": longest, "time": [time_of[state] for state in order]}
+def _visit(plan, bus, slots, policy):
+    """Time steps in states like those of a run: every size, short and long.
+
+    A batch that boarded together, with equal prompts, stays equally long; a continuous one does not.
+    """
+    sizes, longest, ragged = _sizes(slots), [plan.prompt + 1, plan.prompt + plan.longest], policy == "continuous"
+    rounds = [
+        [[bus.step_time(size, length, ragged=ragged) for length in longest] for size in sizes] for _ in range(REPEATS)
+    ]
+    boarding = [[bus.boarding_time(size)] for size in sizes]
+    times = np.hstack([np.min(rounds, axis=0), boarding])
+    return {"sizes": sizes, "longest": longest, "time": [float(f"{seconds:.5g}") for seconds in times.ravel()]}
 
 
 def _run(plan, content, bus, policy, slots, load):
     """Return one run with the visits before and after it."""
-    before = _visit(plan, bus, slots)
+    before = _visit(plan, bus, slots, policy)
     lengths = content["requests"]["output_length"]
     arrivals = np.zeros(len(lengths))
     if load:
@@ -251,7 +251,7 @@ def _run(plan, content, bus, policy, slots, load):
     }  # fmt: skip
     return {
         "policy": policy, "slots": slots, "load": load, "arrival_time": [round(value, 5) for value in arrivals.tolist()],
-        **digits, "steps": steps, "visits": [before, _visit(plan, bus, slots)],
+        **digits, "steps": steps, "visits": [before, _visit(plan, bus, slots, policy)],
     }  # fmt: skip
 
 
@@ -259,7 +259,7 @@ def _most(plan, visit, slots, lengths):
     """Return the requests per second that all slots together serve: prompts and steps at the mean length."""
     times = serving_records.step_times(plan.prompt, [visit])
     mean = np.mean(lengths)
-    step = float(np.interp(plan.prompt + mean, times.longest, times.ragged[-1]))
+    step = float(np.interp(plan.prompt + mean, times.longest, times.steps[-1]))
     return slots / ((mean - 1) * step + times.boarding[0] * slots)
 
 
@@ -374,11 +374,11 @@ def _parser():
     parser.add_argument("--divisor", type=int, default=4, help="make it smaller by this number (default: 4)")
     parser.add_argument("--dtype", default="fp32", help="fp32 or bf16 (default: fp32)")
     parser.add_argument("--slots", type=int, nargs="+", default=[4, 8, 16, 32], help="slot counts (default: 4 8 16 32)")
-    parser.add_argument("--loads", nargs="+", default=["0.4", "0.7"], help="for arrivals one by one, or none")
+    parser.add_argument("--loads", nargs="+", default=["0.6"], help="for arrivals one by one, or none (default: 0.6)")
     parser.add_argument("--requests", type=int, default=64, help="default: 64")
-    parser.add_argument("--mean", type=float, default=32, help="mean output, tokens (default: 32)")
-    parser.add_argument("--longest", type=int, default=160, help="where outputs are clipped, tokens (default: 160)")
-    parser.add_argument("--prompt", type=int, default=16, help="tokens of each prompt (default: 16)")
+    parser.add_argument("--mean", type=float, default=20, help="mean output, tokens (default: 20)")
+    parser.add_argument("--longest", type=int, default=120, help="where outputs are clipped, tokens (default: 120)")
+    parser.add_argument("--prompt", type=int, default=8, help="tokens of each prompt (default: 8)")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--rounds", type=int, default=3, help="how often everything runs (default: 3)")
     parser.add_argument("--seconds", type=float, default=1800, help="no run begins after this time (default: 1800)")

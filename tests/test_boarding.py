@@ -10,13 +10,13 @@ from lib import boarding, simulation
 from lib.boarding import POLICIES, StepTimes, Timetable, ride
 
 
-def timetable(most=64, prompt=4, fixed=1.0, marginal=0.0, context=0.0, boarding_time=0.0, ragged=0.0):
-    """Return a bus whose step takes ``fixed + marginal n + context longest`` (``+ ragged`` if lengths differ)."""
+def timetable(most=64, prompt=4, fixed=1.0, marginal=0.0, context=0.0, boarding_time=0.0):
+    """Return a bus whose step takes ``fixed + marginal n + context longest``, and a prompt `boarding_time`."""
     sizes, longest = np.array([1, 2, most]), np.array([1, 1000])
-    aligned = fixed + marginal * sizes[:, None] + context * longest
+    steps = fixed + marginal * sizes[:, None] + context * longest
     reading = np.maximum(boarding_time * sizes, 1e-12)
     return Timetable(
-        StepTimes(prompt=prompt, sizes=sizes, longest=longest, aligned=aligned, ragged=aligned + ragged, boarding=reading)
+        StepTimes(prompt=prompt, sizes=sizes, longest=longest, steps=steps, boarding=reading)
     )
 
 
@@ -66,11 +66,11 @@ def test_a_static_batch_takes_who_is_there_and_a_continuous_bus_lets_in_between_
     assert_allclose(continuous.boarded, [0, 1, 10], atol=1e-9)
 
 
-def test_step_times_are_read_by_size_by_length_and_by_raggedness():
-    """By hand: 1 + 2 n + 0.1 longest, and 5 more where lengths differ; a prompt of 4 and its step make 5."""
-    made = at_once([2, 3, 3], "continuous", 2, prompt=4, marginal=2.0, context=0.1, ragged=5.0)
+def test_step_times_are_read_by_size_and_by_the_longest():
+    """By hand: 1 + 2 n + 0.1 longest; a prompt of 4 and its first step make 5."""
+    made = at_once([2, 3, 3], "continuous", 2, prompt=4, marginal=2.0, context=0.1)
     steps = made.step_time[made.step_kind == 1]
-    assert_allclose(steps, [1 + 4 + 0.5, 1 + 4 + 0.6 + 5, 1 + 2 + 0.6], atol=1e-9)
+    assert_allclose(steps, [1 + 4 + 0.5, 1 + 4 + 0.6, 1 + 2 + 0.6], atol=1e-9)
 
 
 def test_the_log_says_what_each_step_did():
@@ -127,13 +127,13 @@ def test_the_loop_bus_meets_the_independent_simulation(seed):
         ({"sizes": [2, 3]}, "sizes must begin with 1, got 2"),
         ({"sizes": [1, 1]}, "sizes must rise along one axis"),
         ({"longest": [5]}, "longest must hold at least 2, got 1"),
-        ({"aligned": np.ones((2, 3))}, r"aligned must have shape \(2, 2\), got \(2, 3\)"),
+        ({"steps": np.ones((2, 3))}, r"steps must have shape \(2, 2\), got \(2, 3\)"),
         ({"boarding": [1.0, 0.0]}, "boarding must be above 0, got 0"),
         ({"prompt": 0}, "prompt must be at least 1, got 0"),
     ],
 )
 def test_a_table_that_is_none_is_refused(change, message):
-    whole = dict(prompt=4, sizes=[1, 2], longest=[5, 9], aligned=np.ones((2, 2)), ragged=np.ones((2, 2)), boarding=[1.0, 2])
+    whole = dict(prompt=4, sizes=[1, 2], longest=[5, 9], steps=np.ones((2, 2)), boarding=[1.0, 2])
     with pytest.raises(ValueError, match=message):
         boarding.StepTimes(**whole | change)
 

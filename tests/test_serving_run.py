@@ -21,7 +21,7 @@ class MadeUp(boarding.Timetable):
     slower = 1.0
 
     def __init__(self):
-        super().__init__(timetable(marginal=0.1, boarding_time=0.5, context=0.001, prompt=16).times)
+        super().__init__(timetable(marginal=0.1, boarding_time=0.5, context=0.001, prompt=8).times)
         self.decoder = type("Decoder", (), {"linear": "packed"})
 
     def start(self):
@@ -56,7 +56,7 @@ def test_every_round_serves_every_case_in_a_new_order(tmp_path, made_up, capsys)
     assert record.content["complete"]
     told = [(run.round, run.policy, run.slots, run.load) for run in record.runs]
     rounds = [[one[1:] for one in told if one[0] == at] for at in range(2)]
-    assert [len(one) for one in rounds] == [12, 12]
+    assert [len(one) for one in rounds] == [9, 9]
     assert rounds[0] != rounds[1]
     assert sorted(rounds[0]) == sorted(rounds[1])
     assert {slots for _, slots, load in rounds[0] if load} == {2}
@@ -86,34 +86,34 @@ def test_a_load_is_offered_tokens_over_those_of_all_slots(tmp_path, made_up):
     serving_run.main(command(tmp_path))
     content = json.loads((tmp_path / "r.json").read_text())
     mean = np.mean(content["requests"]["output_length"])
-    most = 2 / ((mean - 1) * (1.2 + 0.001 * (16 + mean)) + 2 * 0.5)
-    assert content["settings"]["rates"]["0.4"] == pytest.approx(0.4 * most, rel=1e-3)
-    run = next(one for one in serving_records.record(tmp_path / "r.json").runs if one.load == 0.7)
+    most = 2 / ((mean - 1) * (1.2 + 0.001 * (8 + mean)) + 2 * 0.5)
+    assert content["settings"]["rates"]["0.6"] == pytest.approx(0.6 * most, rel=1e-3)
+    run = next(one for one in serving_records.record(tmp_path / "r.json").runs if one.load == 0.6)
     unit = np.array(content["requests"]["unit_arrival_time"])
-    assert_allclose(run.arrival_time, unit / content["settings"]["rates"]["0.7"], atol=1e-5)
+    assert_allclose(run.arrival_time, unit / content["settings"]["rates"]["0.6"], atol=1e-5)
 
 
 def test_lengths_vary_as_asked_and_a_seed_gives_the_same(tmp_path, made_up):
     plan = serving_run.plan(slots=(2,))
     lengths = np.array(serving_run._requests(plan)["output_length"])
     assert lengths.std() / lengths.mean() > 0.8
-    assert lengths.mean() == pytest.approx(32, rel=0.05)
+    assert lengths.mean() == pytest.approx(20, rel=0.05)
     assert serving_run._requests(plan) == serving_run._requests(serving_run.plan(slots=(2,)))
     assert serving_run._requests(plan) != serving_run._requests(serving_run.plan(slots=(2,), seed=1))
 
 
 def test_out_of_time_it_stops_and_the_same_command_goes_on(tmp_path, made_up, capsys):
     assert serving_run.main(command(tmp_path, "--seconds", "1e-9")) == 0
-    assert "0 of 24 runs are done; the same command goes on" in capsys.readouterr().out
+    assert "0 of 18 runs are done; the same command goes on" in capsys.readouterr().out
     made_up.stop_after = made_up.began + 7
     assert serving_run.main(command(tmp_path)) == 130
     kept = serving_records.content_of(tmp_path / "r.part.json")
-    assert 0 < len(kept["runs"]) < 24
+    assert 0 < len(kept["runs"]) < 18
     made_up.stop_after = np.inf
     assert serving_run.main(command(tmp_path)) == 0
     whole = serving_records.content_of(tmp_path / "r.json")
     assert whole["runs"][: len(kept["runs"])] == kept["runs"]
-    assert len(whole["runs"]) == 24
+    assert len(whole["runs"]) == 18
     assert not (tmp_path / "r.part.json").exists()
 
 
