@@ -43,7 +43,8 @@ SLOTS = (4, 8, 16, 32)
 SIZES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
 PROMPT, LONGEST, MEAN, REQUESTS, SEED = 32, 160, 32, 64, 0
 POLICIES = ("continuous", "early exit", "padded")
-ROUNDS, REPEATS, TIMED = 2, 2, 6
+FAR = PROMPT + 96  # tokens at which steps are timed once more
+ROUNDS, TIMED = 2, 4
 
 
 def engine(slots):
@@ -79,7 +80,7 @@ class Requests:
         name = f"{self.count}"
         self.count += 1
         ids = [(7 * at + 13 * self.count + seed) % (SHAPE["vocab_size"] - 3) + 3 for at in range(prompt)]
-        wanted = SamplingParams(temperature=0, max_tokens=tokens, min_tokens=tokens, ignore_eos=True, detokenize=False)
+        wanted = SamplingParams(temperature=0, max_tokens=tokens, ignore_eos=True, detokenize=False)
         self.engine.add_request(name, {"prompt_token_ids": ids}, wanted)
         self.came[name] = []
         return name
@@ -94,6 +95,12 @@ class Requests:
             self.came[output.request_id] += [now - self.started] * (got - len(self.came[output.request_id]))
         return now - before, [output.request_id for output in outputs]
 
+    def stop(self):
+        """Take all requests back."""
+        self.engine.abort_request([*self.came])
+        while self.engine.has_unfinished_requests():
+            self.engine.step()
+
     def finish(self):
         """Run until nothing is left; return the time and size of each step."""
         log = []
@@ -103,24 +110,24 @@ class Requests:
         return log
 
 
-def step_times(engine, sizes):
-    """Return what steps take: for each size a step on short and on long sequences, and reading so many prompts."""
-    found = {(size, length): [] for size in sizes for length in (PROMPT, PROMPT + LONGEST)}
+def step_times(engine, sizes, lengths=(PROMPT, FAR), repeats=1):
+    """Return what steps take: for each size a step at each length, and reading so many prompts."""
+    found = {(size, length): [] for size in sizes for length in lengths}
     boarding = {size: [] for size in sizes}
-    for _ in range(REPEATS):
+    for _ in range(repeats):
         for size, length in found:
             made = Requests(engine)
             for _ in range(size):
-                made.add(length, TIMED)
+                made.add(length, 64)
             first, names = made.step()
-            while len(names) < size:  # long prompts may need several steps
+            while len(names) < size:  # long prompts take several steps
                 _, names = made.step()
             if length == PROMPT:
                 boarding[size].append(first)
-            found[size, length] += [made.step()[0] for _ in range(TIMED - 2)]
-            made.finish()
-    rows = [[min(found[size, PROMPT]), min(found[size, PROMPT + LONGEST]), min(boarding[size])] for size in sizes]
-    longest = [PROMPT + 1 + TIMED // 2, PROMPT + LONGEST + 1 + TIMED // 2]
+            found[size, length] += [made.step()[0] for _ in range(TIMED)]
+            made.stop()
+    rows = [[*(min(found[size, length]) for length in lengths), min(boarding[size])] for size in sizes]
+    longest = [length + 1 + TIMED // 2 for length in lengths]
     return {"sizes": list(sizes), "longest": longest, "time": [round(value, 6) for row in rows for value in row]}
 
 
@@ -169,7 +176,9 @@ def stamp():
             versions[package] = version(package)
         except PackageNotFoundError:
             versions[package] = "not installed"
-    told = [line.split(":", 1)[1].strip() for line in Path("/proc/cpuinfo").read_text().splitlines() if "model name" in line]
+    told = [
+        line.split(":", 1)[1].strip() for line in Path("/proc/cpuinfo").read_text().splitlines() if "model name" in line
+    ]
     machine = {"name": told[0] if told else platform.machine(), "cores": os.cpu_count(), "system": platform.system()}
     return {"date": datetime.datetime.now(datetime.UTC).date().isoformat(), "machine": machine, "versions": versions,
             "shape": SHAPE, "dtype": DTYPE, "prompt": PROMPT, "output_length": requests()}  # fmt: skip
@@ -187,8 +196,8 @@ def write(path, content):
 def steps():
     """Time vLLM's steps."""
     made = engine(max(SLOTS))
-    step_times(made, (1, max(SLOTS)))
-    write(STEPS, stamp() | {"visits": [step_times(made, SIZES)]})
+    step_times(made, (1, max(SLOTS)), (PROMPT,))
+    write(STEPS, stamp() | {"visits": [step_times(made, SIZES) for _ in range(2)]})
 
 
 def predict():
@@ -209,15 +218,15 @@ def run(slot_counts):
     for slots in slot_counts:
         made = engine(slots)
         sizes = [size for size in SIZES if size <= slots]
-        step_times(made, (1, slots))
+        step_times(made, (1, slots), (PROMPT,))
         for at in range(ROUNDS):
             for policy in POLICIES if at % 2 else POLICIES[::-1]:
-                before = step_times(made, sizes)
+                before = step_times(made, sizes, (PROMPT,))
                 found = served(made, policy, slots, requests())
-                content["runs"].append({"policy": policy, "slots": slots, "round": at} | found | {"visits": [before]})
+                content["runs"].append({"policy": policy, "slots": slots, "round": at} | found | {"before": before})
                 print(f"{slots} slots, {policy}: {found['makespan']:.2f} s", flush=True)
         del made
-    write(RUN, content)
+        write(RUN, content)
 
 
 def main():

@@ -96,10 +96,15 @@ class Timetable:
     ----------
     times : StepTimes
         Beyond its ends the last line goes on in length, and nothing in size.
+    joint : bool
+        Prompts are read in the same step in which those aboard get a token, as vLLM does; else in one of their own.
+    paged : bool
+        A step reads what each sequence holds, so that the mean length counts; else all are padded to the longest.
     """
 
-    def __init__(self, times):
+    def __init__(self, times, *, joint=False, paged=False):
         self.times = arguments.record("times", times, StepTimes)
+        self.joint, self.paged = arguments.record("joint", joint, bool), arguments.record("paged", paged, bool)
         self.now, self.filled = 0.0, []
         most = int(times.sizes[-1])
         self.boarding = np.interp(np.arange(1, most + 1), times.sizes, times.boarding).tolist()
@@ -113,18 +118,27 @@ class Timetable:
 
     def board(self, count):
         """Read `count` prompts, and return the time."""
-        self.filled += [int(self.times.prompt)] * count
-        self.now += self.boarding[count - 1]
+        prompts = [int(self.times.prompt)] * count
+        took = self.boarding[count - 1]
+        if self.joint and self.filled:
+            took += self._step_time(self.filled + prompts) - self._step_time(prompts)
+            self.filled = [tokens + 1 for tokens in self.filled]
+        self.filled += prompts
+        self.now += took
         return self.now
 
     def step(self):
         """Give each slot taken a token, and return the time."""
-        longest, row, at = max(self.filled) + 1, self.rows[len(self.filled) - 1], self.times.longest
-        part = int(min(max(np.searchsorted(at, longest), 1), len(at) - 1))
-        share = (longest - at[part - 1]) / (at[part] - at[part - 1])
-        self.now += float(row[part - 1] + share * (row[part] - row[part - 1]))
+        self.now += self._step_time(self.filled)
         self.filled = [tokens + 1 for tokens in self.filled]
         return self.now
+
+    def _step_time(self, filled):
+        length = 1 + (sum(filled) / len(filled) if self.paged else max(filled))
+        row, at = self.rows[len(filled) - 1], self.times.longest
+        part = int(min(max(np.searchsorted(at, length), 1), len(at) - 1))
+        share = (length - at[part - 1]) / (at[part] - at[part - 1])
+        return float(row[part - 1] + share * (row[part] - row[part - 1]))
 
     def leave(self, slot):
         """Free a slot; the last one taken moves into it."""
@@ -147,7 +161,8 @@ def ride(arrival_time, output_length, policy, slots, bus):
     slots : int
         At least 1.
     bus : Timetable or lib.bus.Bus
-        Fresh. Its methods return the time: ``wait(until)``, ``board(count)``, ``step()``; and ``leave(slot)``.
+        Fresh. Its methods return the time: ``wait(until)``, ``board(count)``, ``step()``; and ``leave(slot)``. If it
+        has a true ``joint``, those aboard get a token while others board.
 
     Returns
     -------
@@ -189,11 +204,14 @@ def _ride(arrivals, lengths, policy, slots, bus):
         last = bisect_right(arrivals, now, came, min(came + room, count))
         if last > came:
             boarded[came:last] = [now] * (last - came)
+            joint = bool(getattr(bus, "joint", False))
             before, now = now, bus.board(last - came)
             log.append((0, now, now - before, last - came, 0, 0))
             first[came:last] = [now] * (last - came)
-            seats.board(range(came, last), now)
+            seats.board(range(came, last), now, joint)
             came = last
+            if joint:
+                continue
         if seats.aboard:
             state = len(seats.aboard), min(seats.given), max(seats.given)
             before, now = now, bus.step()
@@ -210,7 +228,8 @@ class _Seats:
         self.lengths, self.padded, self.bus = lengths, policy == "padded", bus
         self.aboard, self.given, self.finish = [], [], [0.0] * len(lengths)
 
-    def board(self, requests, now):
+    def board(self, requests, now, joint):
+        self.given = [tokens + joint for tokens in self.given]
         self.aboard += requests
         self.given += [1] * len(requests)
         self._let_go(now)

@@ -90,7 +90,7 @@ def write(path, content):
     OSError
         If it cannot be written.
     """
-    records.write_whole(path, checked("content", content), '{"round"')
+    records.write_whole(path, _checked("content", content), '{"round"')
 
 
 def content_of(path):
@@ -110,27 +110,10 @@ def content_of(path):
         If it is no JSON, of another kind or schema, or lacks a part; names the file.
     """
     path = Path(path)
-    return checked(path.name, records.json_of(path))
+    return _checked(path.name, records.json_of(path))
 
 
-def checked(name, content):
-    """Return the content of a record, or refuse it.
-
-    Parameters
-    ----------
-    name : str
-    content : dict
-
-    Returns
-    -------
-    dict
-
-    Raises
-    ------
-    ValueError
-        If it is of another kind or schema, or lacks a part.
-    """
-    arguments.text("name", name)
+def _checked(name, content):
     known = isinstance(content, dict) and (content.get("schema"), content.get("kind")) == (SCHEMA, KIND)
     if not known:
         found = (content.get("schema"), content.get("kind")) if isinstance(content, dict) else content
@@ -181,7 +164,7 @@ def summed_up(name, content):
         If it is no record, or holds no run.
     """
     arguments.text("name", name)
-    runs = tuple(_run(checked("content", content), one) for one in content["runs"])
+    runs = tuple(_run(content, one) for one in _checked("content", content)["runs"])
     if not runs:
         raise ValueError("runs must hold at least one, got none")
     return Record(name=name, content=content, runs=runs)
@@ -194,8 +177,8 @@ def _run(content, one):
     before, after = one["visits"]
     return Run(
         policy=one["policy"], slots=one["slots"], load=one["load"], round=one["round"],
-        arrival_time=np.array(one["arrival_time"]), prompt=requests["prompt"],
-        output_length=np.array(requests["output_length"]), ride=made, times=step_times(requests["prompt"], one["visits"]),
+        arrival_time=np.array(one["arrival_time"]), prompt=requests["prompt"], ride=made,
+        output_length=np.array(requests["output_length"]), times=step_times(requests["prompt"], one["visits"]),
         drift=float(np.median(np.divide(after["time"], before["time"])) - 1),
     )  # fmt: skip
 
@@ -207,7 +190,7 @@ def step_times(prompt, visits):
     ----------
     prompt : int
         Tokens of each prompt.
-    visits : sequence of dict
+    visits : list of dict
         Each with ``sizes``, ``longest``, and ``time``: for each size the step at each length, then the boarding; s.
 
     Returns
@@ -219,9 +202,10 @@ def step_times(prompt, visits):
     ValueError
         If there is no visit, or they differ in what they visited.
     """
+    arguments.record("visits", visits, list)
     visits = [arguments.record("visits", visit, dict) for visit in visits]
-    if len({(tuple(visit["sizes"]), tuple(visit["longest"])) for visit in visits}) != 1:
-        raise ValueError("visits must be of the same sizes and lengths, at least one")
+    if len(states := {(tuple(visit["sizes"]), tuple(visit["longest"])) for visit in visits}) != 1:
+        raise ValueError(f"visits must be of the same sizes and lengths, at least one, got {len(states)} kinds")
     sizes, longest = (np.array(visits[0][key]) for key in ("sizes", "longest"))
     found = np.median([visit["time"] for visit in visits], axis=0).reshape(sizes.size, longest.size + 1)
     return StepTimes(prompt=prompt, sizes=sizes, longest=longest, steps=found[:, :-1], boarding=found[:, -1])

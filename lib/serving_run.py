@@ -119,7 +119,9 @@ def plan(
         raise ValueError(f"output must end in .json, got {output}")
     command = ["--model", name, "--divisor", divisor, "--dtype", dtype, "--slots", *slots]
     command += ["--loads", *loads] if loads else ["--loads", "none"]
-    command += [word for key in ("requests", "longest", "prompt", "seed", "rounds") for word in (f"--{key}", whole[key])]
+    command += [
+        word for key in ("requests", "longest", "prompt", "seed", "rounds") for word in (f"--{key}", whole[key])
+    ]
     command += ["--mean", f"{mean:g}", "--linear", linear]
     command += [] if threads is None else ["--threads", threads]
     return Plan(
@@ -243,15 +245,18 @@ def _run(plan, content, bus, policy, slots, load):
         arrivals = np.array(content["requests"]["unit_arrival_time"]) / known
     bus.start()
     made = ride(arrivals, lengths, policy, slots, bus)
-    digits = {key: [float(f"{value:.6g}") for value in getattr(made, key)] for key in ("boarded", "first_token", "finish")}
+    digits = {
+        key: [float(f"{value:.6g}") for value in getattr(made, key)] for key in ("boarded", "first_token", "finish")
+    }
     steps = {
         "kind": made.step_kind.tolist(), "end": [round(value, 5) for value in made.step_end.tolist()],
         "time": [float(f"{value:.4g}") for value in made.step_time], "size": made.step_size.tolist(),
         "least": made.step_least.tolist(), "most": made.step_most.tolist(),
     }  # fmt: skip
+    came = [round(value, 5) for value in arrivals.tolist()]
     return {
-        "policy": policy, "slots": slots, "load": load, "arrival_time": [round(value, 5) for value in arrivals.tolist()],
-        **digits, "steps": steps, "visits": [before, _visit(plan, bus, slots, policy)],
+        "policy": policy, "slots": slots, "load": load, "arrival_time": came, **digits, "steps": steps,
+        "visits": [before, _visit(plan, bus, slots, policy)],
     }  # fmt: skip
 
 
@@ -350,14 +355,17 @@ def report(content):
         for run in runs:
             simulated = serving_records.replayed(run)
             for one in (run.ride, simulated):
-                rows.append((serving_records.makespan(one), serving_records.time_per_token(one, run.output_length).mean()))
+                rows.append(
+                    (serving_records.makespan(one), serving_records.time_per_token(one, run.output_length).mean())
+                )
         (made, tpot), (made_there, tpot_there) = np.mean(rows[::2], axis=0), np.mean(rows[1::2], axis=0)
         lines.append(
             f"{policy:12} {slots:5} {load:5.2f} {made:8.2f} s {made_there:8.2f} s {made_there / made - 1:6.1%} "
             f"{1e3 * tpot:5.1f} ms {1e3 * tpot_there:6.1f} ms {tpot_there / tpot - 1:6.1%}"
         )
     drifts = [abs(run.drift) for run in record.runs]
-    lines += ["", f"steps after a run against those before it: {np.median(drifts):.1%} apart in the median, {max(drifts):.1%} at most"]
+    apart = f"{np.median(drifts):.1%} apart in the median, {max(drifts):.1%} at most"
+    lines += ["", f"steps after a run against those before it: {apart}"]
     if content["complete"] and not serving_records.publishable(record):
         lines.append("This record is too noisy or too short to publish. Close other programs and run again.")
     return "\n".join(lines)

@@ -15,9 +15,7 @@ def timetable(most=64, prompt=4, fixed=1.0, marginal=0.0, context=0.0, boarding_
     sizes, longest = np.array([1, 2, most]), np.array([1, 1000])
     steps = fixed + marginal * sizes[:, None] + context * longest
     reading = np.maximum(boarding_time * sizes, 1e-12)
-    return Timetable(
-        StepTimes(prompt=prompt, sizes=sizes, longest=longest, steps=steps, boarding=reading)
-    )
+    return Timetable(StepTimes(prompt=prompt, sizes=sizes, longest=longest, steps=steps, boarding=reading))
 
 
 def at_once(lengths, policy, slots, **times):
@@ -112,7 +110,7 @@ def test_a_loop_bus_is_never_later_than_a_coach_whose_steps_cost_the_same(length
 
 @pytest.mark.parametrize("seed", range(5))
 def test_the_loop_bus_meets_the_independent_simulation(seed):
-    """`simulation.served_by_steps` gives the first token in the first step; here it comes with the prompt, for nothing."""
+    """There the first token comes with the first step; here with the prompt, for nothing."""
     rng = np.random.default_rng(seed)
     arrivals, lengths = np.cumsum(rng.exponential(2.0, 60)), rng.geometric(0.1, 60) + 1
     ours = ride(arrivals, lengths, "continuous", 5, timetable(fixed=1.0, marginal=0.2, prompt=1))
@@ -145,3 +143,22 @@ def test_a_ride_needs_a_bus_and_arrivals_in_order():
         ride([1.0, 0.0], [3, 3], "padded", 2, timetable())
     with pytest.raises(ValueError, match=r"output_length must have shape \(1,\), got \(2,\)"):
         ride([0.0], [3, 3], "padded", 2, timetable())
+
+
+def test_a_joint_bus_gives_those_aboard_a_token_while_others_board():
+    """Two slots, lengths 3, 2, 2; a step 1 s + 0.1 s a slot, a prompt alone 2 s: by hand.
+
+    Both board: 4 s. A step of 1.2: the second leaves. The third boards beside the first: its prompt costs
+    2 - 1.1 more than a step, on top of a step of two: 2.1. The first leaves; a step of one: 1.1.
+    """
+    times = timetable(marginal=0.1, boarding_time=2.0).times
+    made = ride(np.zeros(3), [3, 2, 2], "continuous", 2, Timetable(times, joint=True))
+    assert_allclose(made.first_token, [4, 4, 7.3], atol=1e-9)
+    assert_allclose(made.finish, [7.3, 5.2, 8.4], atol=1e-9)
+
+
+def test_a_paged_bus_pays_for_what_each_sequence_holds():
+    """Lengths 2, 4, 3 on two slots, prompts of 4, 0.1 s a token of the mean: 5 and 5, then 6 and 5, then 7 and 6."""
+    times = timetable(context=0.1, fixed=1.0).times
+    made = ride(np.zeros(3), [2, 4, 3], "continuous", 2, Timetable(times, paged=True))
+    assert_allclose(made.step_time[made.step_kind == 1], [1.5, 1.55, 1.65], atol=1e-9)

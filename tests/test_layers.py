@@ -20,7 +20,7 @@ LAYERS = {
     ],
     "systems": [
         *("batching", "simulation", "decode", "records", "bench", "measurement", "cost"),
-        *("boarding", "bus", "serving_records", "serving_run"),
+        *("boarding", "bus", "serving_records", "serving_run", "engine_runs"),
     ],
     "page": ["expressions", "theme", "charts", "prose", "claims", "figures", "downloads", "book"],
 }

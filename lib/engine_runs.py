@@ -1,0 +1,197 @@
+"""An engine that nobody here wrote: what its runs were predicted to take, and what they took.
+
+``benchmarks/vllm_serving.py`` times vLLM's steps, has the prediction written down here, and then
+serves. The rules of the prediction: prompts are read in the step in which those aboard get a
+token, a step reads what each sequence holds, nothing is fitted to the outcomes.
+"""
+
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from lib import arguments, boarding, records, serving_records
+
+FOLDER = records.FOLDER / "engines"
+KEPT = ("date", "machine", "versions", "shape", "dtype", "prompt", "output_length")
+
+
+class Comparison(NamedTuple):
+    """Prediction and run of each case; one row a case, and its rounds where it ran several times.
+
+    Attributes
+    ----------
+    policy : list of str
+    slots : ndarray of int, shape (n,)
+    quantity : list of str
+        "makespan", "first token" or "time per token".
+    predicted : ndarray, shape (n,)
+        Seconds.
+    measured, least, most : ndarray, shape (n,)
+        Mean, least and most of the rounds, s.
+    """
+
+    policy: list
+    slots: np.ndarray
+    quantity: list
+    predicted: np.ndarray
+    measured: np.ndarray
+    least: np.ndarray
+    most: np.ndarray
+
+
+def predicted(steps, slots):
+    """Return the prediction of each policy at each slot count.
+
+    Parameters
+    ----------
+    steps : dict
+        What the script wrote of the engine's steps.
+    slots : sequence of int
+        At least 1.
+
+    Returns
+    -------
+    dict
+        ``cases``, each with policy, slots, ``makespan``, ``first_token`` and ``time_per_token`` (means), s.
+
+    Raises
+    ------
+    ValueError
+        If an argument breaks its rule.
+    """
+    _with("steps", steps, ("prompt", "output_length", "visits"))
+    slots = arguments.array("slots", slots, least=1, whole=True).ravel()
+    times = serving_records.step_times(steps["prompt"], steps["visits"])
+    cases = []
+    for count in slots.astype(int).tolist():
+        for policy in boarding.POLICIES:
+            made = replayed(times, steps["output_length"], policy, count)
+            cases.append({"policy": policy, "slots": count} | summary(made, steps["output_length"]))
+    return {"from": {key: steps[key] for key in KEPT if key in steps}, "cases": cases}
+
+
+def replayed(times, output_length, policy, slots):
+    """Return the ride that the prediction is of.
+
+    Parameters
+    ----------
+    times : lib.boarding.StepTimes
+    output_length : array_like, shape (n,)
+        Tokens.
+    policy : str
+        As `lib.boarding.ride` takes it.
+    slots : int
+        At least 1.
+
+    Returns
+    -------
+    lib.boarding.Ride
+
+    Raises
+    ------
+    ValueError
+        If an argument breaks its rule.
+    """
+    table = boarding.Timetable(times, joint=True, paged=True)
+    output_length = arguments.array("output_length", output_length, least=1, whole=True)
+    return boarding.ride(np.zeros(output_length.shape), output_length, policy, slots, table)
+
+
+def summary(ride, output_length):
+    """Return makespan, mean time to first token and mean time per token.
+
+    Parameters
+    ----------
+    ride : lib.boarding.Ride
+    output_length : array_like, shape (n,)
+        Tokens.
+
+    Returns
+    -------
+    dict of str to float
+        Seconds.
+
+    Raises
+    ------
+    ValueError
+        If the lengths are not those of the ride's requests.
+    """
+    tokens = serving_records.time_per_token(ride, output_length)
+    return {
+        "makespan": float(ride.step_end[-1]), "first_token": float(ride.first_token.mean()),
+        "time_per_token": float(tokens.mean()),
+    }  # fmt: skip
+
+
+def _with(name, content, keys):
+    if missing := [key for key in keys if key not in arguments.record(name, content, dict)]:
+        raise ValueError(f"{name} must hold {', '.join(keys)}, got no {missing[0]}")
+
+
+def _measured(run, output_length):
+    first, finish = np.array(run["first_token"]), np.array(run["finish"])
+    several = np.array(output_length) > 1
+    tokens = (finish - first)[several] / (np.array(output_length)[several] - 1)
+    return {"makespan": run["makespan"], "first_token": first.mean(), "time_per_token": tokens.mean()}
+
+
+def compared(prediction, runs):
+    """Return prediction and run side by side.
+
+    Parameters
+    ----------
+    prediction, runs : dict
+        As the script wrote them.
+
+    Returns
+    -------
+    Comparison
+
+    Raises
+    ------
+    ValueError
+        If they are of different workloads, or a run was not predicted.
+    """
+    _with("prediction", prediction, ("from", "cases"))
+    _with("runs", runs, ("output_length", "runs"))
+    if prediction["from"]["output_length"] != runs["output_length"]:
+        raise ValueError(f"runs must be of the requests in the prediction, got {len(runs['output_length'])} others")
+    expected = {(case["policy"], case["slots"]): case for case in prediction["cases"]}
+    found = {}
+    for run in runs["runs"]:
+        case = run["policy"], run["slots"]
+        if case not in expected:
+            raise ValueError(f"runs must have been predicted, got {case}")
+        found.setdefault(case, []).append(_measured(run, runs["output_length"]))
+    words = {"makespan": "makespan", "first_token": "first token", "time_per_token": "time per token"}
+    rows = [
+        (*case, words[key], expected[case][key], [one[key] for one in rounds])
+        for case, rounds in sorted(found.items()) for key in words
+    ]  # fmt: skip
+    policy, slots, quantity, wanted, got = zip(*rows, strict=True)
+    ends = [np.array([take(one) for one in got]) for take in (np.mean, np.min, np.max)]
+    return Comparison([*policy], np.array(slots), [*quantity], np.array(wanted), *ends)
+
+
+def committed(name, folder=FOLDER):
+    """Return the prediction and the runs of an engine, or none where they are not both there.
+
+    Parameters
+    ----------
+    name : str
+        Such as "vllm".
+    folder : path
+
+    Returns
+    -------
+    tuple of dict, or None
+
+    Raises
+    ------
+    ValueError
+        If a file is no JSON; names it.
+    """
+    arguments.text("name", name)
+    paths = [Path(folder) / f"{name}-{what}.json" for what in ("prediction", "run")]
+    return tuple(records.json_of(path) for path in paths) if all(path.exists() for path in paths) else None
