@@ -80,7 +80,7 @@ class Bus:
             self.tokens[slot] = self.tokens[self.taken]
 
     def step_time(self, size, longest, *, ragged):
-        """Return the time of a step after which the longest sequence holds `longest` tokens, the others as many or half."""
+        """Return the time of a step that ends with `longest` tokens in the longest sequence, as many or half in others."""
         self.start()
         self.taken = size
         other = max(longest // 2, 1) if ragged else longest
