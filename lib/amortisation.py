@@ -107,39 +107,6 @@ def _ratios(points, same, batch_size, also=()):
     return {name: np.array(column) for name, column in zip(names, zip(*rows, strict=True), strict=True)}
 
 
-def half_saturation_batch(fixed_time, time_per_sequence):
-    r"""Return the batch at which half of the largest possible throughput is reached.
-
-    Parameters
-    ----------
-    fixed_time : array_like
-        Seconds of a step that do not grow with the batch, at least 0.
-    time_per_sequence : array_like
-        Seconds that each sequence adds, above 0.
-
-    Returns
-    -------
-    ndarray
-        Sequences.
-
-    Raises
-    ------
-    ValueError
-        If an argument breaks its rule, or they do not broadcast.
-
-    Notes
-    -----
-    .. math:: t = a + c B, \quad \frac{B}{t} = \frac{1}{c} \frac{B}{B + a / c}
-
-    Of the throughput 1/c that an endless batch would have, a / c sequences reach half. False
-    where the arithmetic takes over from the weights: there the step is no longer a line.
-    """
-    fixed_time = arguments.array("fixed_time", fixed_time, least=0)
-    time_per_sequence = arguments.array("time_per_sequence", time_per_sequence, above=0)
-    arguments.together(fixed_time=fixed_time, time_per_sequence=time_per_sequence)
-    return fixed_time / time_per_sequence
-
-
 def batches_to_memory(hardware, model, context, *, precision=BF16, most=1024):
     """Return batch sizes from 1 to where memory ends, evenly spaced in the logarithm; empty if one does not fit.
 

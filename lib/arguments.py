@@ -154,3 +154,16 @@ def text(name, value):
     if not isinstance(value, str) or not value.strip():
         raise ValueError(f"{name} must be a text that is not empty, got {value!r}")
     return value
+
+
+def flag(name, value):
+    """Return `value` if it is true or false.
+
+    Raises
+    ------
+    ValueError
+        Names argument and value.
+    """
+    if not isinstance(value, bool):
+        raise ValueError(f"{name} must be true or false, got {value!r}")
+    return value

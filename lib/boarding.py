@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from lib import arguments
+from lib.replica import StepLoad
 
 POLICIES = ("padded", "early exit", "continuous")
 
@@ -43,7 +44,7 @@ class Ride(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class StepTimes:
-    """How long steps take, measured at some sizes.
+    """How long steps take, measured at some sizes. A step time for `lib.simulation` too.
 
     Attributes
     ----------
@@ -82,6 +83,33 @@ class StepTimes:
                 raise ValueError(f"{name} must have shape {shape}, got {np.shape(getattr(self, name))}")
 
 
+    def step_time(self, size, length):
+        """Return the time of a step of `size` sequences of `length` tokens, s.
+
+        Straight lines between the sizes and lengths of the table; beyond its ends the last goes on in length.
+        """
+        at = self.longest
+        part = int(min(max(np.searchsorted(at, length), 1), len(at) - 1))
+        low, high = (float(np.interp(size, self.sizes, np.asarray(self.steps)[:, end])) for end in (part - 1, part))
+        return low + (high - low) * float((length - at[part - 1]) / (at[part] - at[part - 1]))
+
+    def boarding_time(self, count):
+        """Return the time in which `count` prompts are read, s."""
+        return float(np.interp(count, self.sizes, self.boarding))
+
+    def __call__(self, load):
+        """Return the time of one iteration of `lib.simulation`, s; its prompts must be as long as those of the table.
+
+        Prompts that board beside others cost what they cost alone, less a step of their own, on top of a step of all.
+        """
+        arguments.record("load", load, StepLoad)
+        boards, decodes = len(load.chunks), load.decoding
+        if boards and not decodes:
+            return self.boarding_time(boards)
+        alone = self.step_time(decodes + boards, (load.context + load.prompt_tokens) / (decodes + boards))
+        return alone + (self.boarding_time(boards) - self.step_time(boards, self.prompt) if boards else 0.0)
+
+
 def _rising(name, values):
     values = arguments.array(name, values, least=1, whole=True)
     if values.ndim != 1 or np.any(np.diff(values) <= 0):
@@ -90,26 +118,16 @@ def _rising(name, values):
 
 
 class Timetable:
-    """A bus whose steps take the times of a table; between sizes and lengths it draws straight lines.
+    """A bus whose steps take the times of a table, for the longest sequence in it: the others are padded to that.
 
     Parameters
     ----------
     times : StepTimes
-        Beyond its ends the last line goes on in length, and nothing in size.
-    joint : bool
-        Prompts are read in the same step in which those aboard get a token, as vLLM does; else in one of their own.
-    paged : bool
-        A step reads what each sequence holds, so that the mean length counts; else all are padded to the longest.
     """
 
-    def __init__(self, times, *, joint=False, paged=False):
+    def __init__(self, times):
         self.times = arguments.record("times", times, StepTimes)
-        self.joint, self.paged = arguments.record("joint", joint, bool), arguments.record("paged", paged, bool)
         self.now, self.filled = 0.0, []
-        most = int(times.sizes[-1])
-        self.boarding = np.interp(np.arange(1, most + 1), times.sizes, times.boarding).tolist()
-        table = np.asarray(times.steps).T
-        self.rows = [[float(np.interp(size, times.sizes, row)) for row in table] for size in range(1, most + 1)]
 
     def wait(self, until):
         """Let time pass, and return it."""
@@ -118,27 +136,15 @@ class Timetable:
 
     def board(self, count):
         """Read `count` prompts, and return the time."""
-        prompts = [int(self.times.prompt)] * count
-        took = self.boarding[count - 1]
-        if self.joint and self.filled:
-            took += self._step_time(self.filled + prompts) - self._step_time(prompts)
-            self.filled = [tokens + 1 for tokens in self.filled]
-        self.filled += prompts
-        self.now += took
+        self.filled += [int(self.times.prompt)] * count
+        self.now += self.times.boarding_time(count)
         return self.now
 
     def step(self):
         """Give each slot taken a token, and return the time."""
-        self.now += self._step_time(self.filled)
+        self.now += self.times.step_time(len(self.filled), max(self.filled) + 1)
         self.filled = [tokens + 1 for tokens in self.filled]
         return self.now
-
-    def _step_time(self, filled):
-        length = 1 + (sum(filled) / len(filled) if self.paged else max(filled))
-        row, at = self.rows[len(filled) - 1], self.times.longest
-        part = int(min(max(np.searchsorted(at, length), 1), len(at) - 1))
-        share = (length - at[part - 1]) / (at[part] - at[part - 1])
-        return float(row[part - 1] + share * (row[part] - row[part - 1]))
 
     def leave(self, slot):
         """Free a slot; the last one taken moves into it."""
@@ -157,12 +163,11 @@ def ride(arrival_time, output_length, policy, slots, bus):
         Whole tokens, at least 1. Reading the prompt gives the first.
     policy : {"padded", "early exit", "continuous"}
         A static batch boards when the bus is empty. A padded one then runs all its slots until the
-        longest is done; with early exit the finished leave. A continuous bus boards before any step.
+        longest is done; with early exit the finished leave. A continuous bus steps when nobody can board.
     slots : int
         At least 1.
     bus : Timetable or lib.bus.Bus
-        Fresh. Its methods return the time: ``wait(until)``, ``board(count)``, ``step()``; and ``leave(slot)``. If it
-        has a true ``joint``, those aboard get a token while others board.
+        Fresh. Its methods return the time: ``wait(until)``, ``board(count)``, ``step()``; and ``leave(slot)``.
 
     Returns
     -------
@@ -204,15 +209,12 @@ def _ride(arrivals, lengths, policy, slots, bus):
         last = bisect_right(arrivals, now, came, min(came + room, count))
         if last > came:
             boarded[came:last] = [now] * (last - came)
-            joint = bool(getattr(bus, "joint", False))
             before, now = now, bus.board(last - came)
             log.append((0, now, now - before, last - came, 0, 0))
             first[came:last] = [now] * (last - came)
-            seats.board(range(came, last), now, joint)
+            seats.board(range(came, last), now)
             came = last
-            if joint:
-                continue
-        if seats.aboard:
+        else:
             state = len(seats.aboard), min(seats.given), max(seats.given)
             before, now = now, bus.step()
             log.append((1, now, now - before, *state))
@@ -228,8 +230,7 @@ class _Seats:
         self.lengths, self.padded, self.bus = lengths, policy == "padded", bus
         self.aboard, self.given, self.finish = [], [], [0.0] * len(lengths)
 
-    def board(self, requests, now, joint):
-        self.given = [tokens + joint for tokens in self.given]
+    def board(self, requests, now):
         self.aboard += requests
         self.given += [1] * len(requests)
         self._let_go(now)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import vl_convert
 import yaml
+from pybtex.plugin import find_plugin, register_plugin
 from sphinx.util import logging
 
 from lib import downloads, figures, theme
@@ -16,6 +17,12 @@ LOGGER = logging.getLogger(__name__)
 STATIC = Path(str(files("lib"))) / "static"
 SCRIPT_ORDER = 400  # before the formulas (500), which take longest
 TEMPLATES = STATIC.with_name("templates")
+
+# What pybtex looks up for every citation, each time among all installed packages.
+CITATION_PLUGINS = (
+    ("pybtex.backends", "docutils"), ("pybtex.backends", "plaintext"), ("pybtex.style.formatting", "alpha"),
+    ("pybtex.style.labels", "alpha"), ("pybtex.style.names", "plain"), ("pybtex.style.sorting", "author_year_title"),
+)  # fmt: skip
 
 
 @cache
@@ -55,6 +62,8 @@ def site_of(repository):
 
 def setup(app):
     """Register the book with Sphinx."""
+    for group, name in CITATION_PLUGINS:
+        register_plugin(group, name, find_plugin(group, name), force=True)
     app.connect("config-inited", _describe_book, priority=100)
     app.connect("builder-inited", _write_static_files)
     app.connect("html-page-context", _finish_page, priority=900)

@@ -1,8 +1,8 @@
 """An engine that nobody here wrote: what its runs were predicted to take, and what they took.
 
-``benchmarks/vllm_serving.py`` times vLLM's steps, has the prediction written down here, and then
-serves. The rules of the prediction: prompts are read in the step in which those aboard get a
-token, a step reads what each sequence holds, nothing is fitted to the outcomes.
+``benchmarks/vllm_serving.py`` times vLLM's steps, has the prediction made here written down, and then
+serves. The prediction is `lib.simulation`'s: prompts are read beside those who decode, a step reads what
+each sequence holds, and nothing is fitted to the outcomes.
 """
 
 from pathlib import Path
@@ -10,9 +10,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from lib import arguments, boarding, records, serving_records
+from lib import arguments, records, serving_records, simulation
+from lib.batching import ContinuousBatching, DynamicBatching
+from lib.boarding import POLICIES
+from lib.trace import Trace
 
 FOLDER = records.FOLDER / "engines"
+TOKEN_BUDGET = 2048
 KEPT = ("date", "machine", "versions", "shape", "dtype", "prompt", "output_length")
 
 
@@ -63,65 +67,28 @@ def predicted(steps, slots):
     _with("steps", steps, ("prompt", "output_length", "visits"))
     slots = arguments.array("slots", slots, least=1, whole=True).ravel()
     times = serving_records.step_times(steps["prompt"], steps["visits"])
+    lengths = np.array(steps["output_length"])
+    requests = Trace(np.zeros(lengths.shape), np.full(lengths.shape, steps["prompt"]), lengths)
     cases = []
     for count in slots.astype(int).tolist():
-        for policy in boarding.POLICIES:
-            made = replayed(times, steps["output_length"], policy, count)
-            cases.append({"policy": policy, "slots": count} | summary(made, steps["output_length"]))
+        for policy in POLICIES:
+            made = simulation.simulate(requests, _rules(policy, count), times)
+            first, last = made.first_token_time, made.finish_time
+            cases.append({"policy": policy, "slots": count} | _means(first, last, last.max(), lengths))
     return {"from": {key: steps[key] for key in KEPT if key in steps}, "cases": cases}
 
 
-def replayed(times, output_length, policy, slots):
-    """Return the ride that the prediction is of.
-
-    Parameters
-    ----------
-    times : lib.boarding.StepTimes
-    output_length : array_like, shape (n,)
-        Tokens.
-    policy : str
-        As `lib.boarding.ride` takes it.
-    slots : int
-        At least 1.
-
-    Returns
-    -------
-    lib.boarding.Ride
-
-    Raises
-    ------
-    ValueError
-        If an argument breaks its rule.
-    """
-    table = boarding.Timetable(times, joint=True, paged=True)
-    output_length = arguments.array("output_length", output_length, least=1, whole=True)
-    return boarding.ride(np.zeros(output_length.shape), output_length, policy, slots, table)
+def _rules(policy, slots):
+    """Return vLLM's rules: prompts beside decoding, or groups that it is given one after another."""
+    if policy == "continuous":
+        return ContinuousBatching(slots=slots, token_budget=TOKEN_BUDGET, prefill="chunked", source="vLLM 0.32")
+    return DynamicBatching(cap=slots, padded=policy == "padded")
 
 
-def summary(ride, output_length):
-    """Return makespan, mean time to first token and mean time per token.
-
-    Parameters
-    ----------
-    ride : lib.boarding.Ride
-    output_length : array_like, shape (n,)
-        Tokens.
-
-    Returns
-    -------
-    dict of str to float
-        Seconds.
-
-    Raises
-    ------
-    ValueError
-        If the lengths are not those of the ride's requests.
-    """
-    tokens = serving_records.time_per_token(ride, output_length)
-    return {
-        "makespan": float(ride.step_end[-1]), "first_token": float(ride.first_token.mean()),
-        "time_per_token": float(tokens.mean()),
-    }  # fmt: skip
+def _means(first_token, finish, makespan, output_length):
+    several = output_length > 1
+    tokens = (finish - first_token)[several] / (output_length[several] - 1)
+    return {"makespan": float(makespan), "first_token": float(first_token.mean()), "time_per_token": float(tokens.mean())}
 
 
 def _with(name, content, keys):
@@ -130,10 +97,8 @@ def _with(name, content, keys):
 
 
 def _measured(run, output_length):
-    first, finish = np.array(run["first_token"]), np.array(run["finish"])
-    several = np.array(output_length) > 1
-    tokens = (finish - first)[several] / (np.array(output_length)[several] - 1)
-    return {"makespan": run["makespan"], "first_token": first.mean(), "time_per_token": tokens.mean()}
+    columns = (np.array(run[name]) for name in ("first_token", "finish"))
+    return _means(*columns, run["makespan"], np.array(output_length))
 
 
 def compared(prediction, runs):

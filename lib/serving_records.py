@@ -9,8 +9,10 @@ from pathlib import Path
 
 import numpy as np
 
-from lib import arguments, boarding, records
+from lib import arguments, boarding, records, simulation
+from lib.batching import ContinuousBatching, DynamicBatching
 from lib.boarding import Ride, StepTimes
+from lib.trace import Trace
 
 SCHEMA = 1
 FOLDER = records.FOLDER / "serving"
@@ -18,7 +20,7 @@ FIELDS = ("schema", "kind", "library", "date", "command", "complete", "seconds",
           "requests", "runs")  # fmt: skip
 KIND = "served"
 STEADY = 0.15
-LEAST_ROUNDS = 3
+LEAST_ROUNDS = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -225,6 +227,31 @@ def replayed(run):
     arguments.record("run", run, Run)
     table = boarding.Timetable(run.times)
     return boarding.ride(run.arrival_time, run.output_length, run.policy, run.slots, table)
+
+
+def simulated(run):
+    """Return the run by `lib.simulation`, which knows nothing of this bus: only the times of its steps.
+
+    Parameters
+    ----------
+    run : Run
+
+    Returns
+    -------
+    Ride
+        Without steps.
+
+    Notes
+    -----
+    It counts the mean length of those aboard, where the bus pads all to the longest: see `replayed`.
+    """
+    arguments.record("run", run, Run)
+    rules = DynamicBatching(cap=run.slots, padded=run.policy == "padded")
+    if run.policy == "continuous":
+        rules = ContinuousBatching(slots=run.slots, prefill="whole")
+    prompts = np.full(run.output_length.shape, run.prompt)
+    made = simulation.simulate(Trace(run.arrival_time, prompts, run.output_length), rules, run.times)
+    return Ride(made.admitted_time, made.first_token_time, made.finish_time, *[np.array([])] * 6)
 
 
 def makespan(ride):

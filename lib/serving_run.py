@@ -55,7 +55,7 @@ class Plan:
 
 def plan(
     name="Llama-3-8B", *, divisor=4, dtype="fp32", slots=(4, 8, 16, 32), loads=(0.6,), requests=64, mean=20.0,
-    longest=120, prompt=8, seed=0, rounds=3, seconds=1800.0, threads=None, linear="auto", output=None,
+    longest=120, prompt=8, seed=0, rounds=2, seconds=1800.0, threads=None, linear="auto", output=None,
 ):  # fmt: skip
     """Return a plan whose every part was checked.
 
@@ -388,7 +388,7 @@ def _parser():
     parser.add_argument("--longest", type=int, default=120, help="where outputs are clipped, tokens (default: 120)")
     parser.add_argument("--prompt", type=int, default=8, help="tokens of each prompt (default: 8)")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--rounds", type=int, default=3, help="how often everything runs (default: 3)")
+    parser.add_argument("--rounds", type=int, default=2, help="how often everything runs (default: 2)")
     parser.add_argument("--seconds", type=float, default=1800, help="no run begins after this time (default: 1800)")
     parser.add_argument("--threads", type=int, help="default: as many as torch takes")
     parser.add_argument("--linear", default="auto", help="auto, packed or plain (default: auto)")

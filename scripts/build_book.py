@@ -15,6 +15,8 @@ import sys
 import time
 from pathlib import Path
 
+import yaml
+
 ROOT = Path(__file__).resolve().parent.parent
 PAGE_SIDE = {"book.py", "figures.py", "downloads.py"}  # read by Sphinx, not by the chapters
 PROBLEM = re.compile(r"\b(WARNING|ERROR|SEVERE|CRITICAL): |^(Exception occurred|Extension error)")
@@ -57,13 +59,37 @@ def drop_stale(build, now):
     (build / "pages.sha256").unlink(missing_ok=True)  # until the build succeeds
 
 
+def execute_ahead(cache):
+    """Execute the chapters side by side where nothing is kept; Sphinx alone does it one after another.
+
+    A chapter that fails, or that sets times of its own, is left to Sphinx, which says what is wrong.
+    """
+    from jupyter_cache import get_cache
+    from jupyter_cache.executors import load_executor
+
+    settings = yaml.safe_load((ROOT / "_config.yml").read_text(encoding="utf-8"))["execute"]
+    contents = re.findall(r"(?m)^ *(?:- file|root): *(\S+)", (ROOT / "_toc.yml").read_text(encoding="utf-8"))
+    chapters = [page for page in (ROOT / f"{name}.md" for name in contents) if _has_plain_cells(page)]
+    print(f"Executing {len(chapters)} chapters, {os.cpu_count()} at a time", flush=True)
+    kept = get_cache(cache)
+    for chapter in chapters:
+        kept.add_nb_to_project(str(chapter), read_data={"name": "myst_nb_md", "type": "plugin"})
+    load_executor("local-parallel", kept).run_and_cache(timeout=settings["timeout"])
+
+
+def _has_plain_cells(page):
+    if not page.exists():
+        return False
+    front_matter = page.read_text(encoding="utf-8").split("\n---\n")[0]
+    return "kernelspec:" in front_matter and "mystnb:" not in front_matter
+
+
 def run():
     """Run Jupyter Book, show its progress, and return its exit status and the lines that complain."""
-    environment = {**os.environ, "BOOK_BUILD": "1", "PYTHONHASHSEED": "0", "SOURCE_DATE_EPOCH": "0"}
     command = [sys.executable, "-c", "from jupyter_book.cli.main import main; main()", "build", str(ROOT)]
     command += ["--warningiserror", "--nitpick", "--keep-going"]
     process = subprocess.Popen(
-        command, cwd=ROOT, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+        command, cwd=ROOT, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
     )
     problems = []
     for line in process.stdout:
@@ -77,7 +103,10 @@ def run():
 
 def main():
     build, now, started = ROOT / "_build", inputs(), time.monotonic()
+    os.environ.update(BOOK_BUILD="1", PYTHONHASHSEED="0", SOURCE_DATE_EPOCH="0")
     drop_stale(build, now)
+    if not (build / ".executed").exists():
+        execute_ahead(build / ".executed")
     status, problems = run()
     if status or problems:
         print(f"\nThe book was not built: {len(problems)} problems.", file=sys.stderr)

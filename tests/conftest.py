@@ -19,6 +19,17 @@ PAGES = ROOT / "tests" / "pages"
 LEFT_OUT = shutil.ignore_patterns("_build", ".*", "chapters", "tests", "__pycache__", "*.egg-info")
 
 
+def pytest_collection_modifyitems(items):
+    """Tests that share a built book, or a module's fixture, share a worker; those that build come first."""
+    for item in items:
+        shared = "pages" if {"books", "browser"} & {*item.fixturenames} else item.module.__name__
+        if item.get_closest_marker("slow"):
+            shared = item.module.__name__
+        item.add_marker(pytest.mark.xdist_group(shared))
+    builds = ("slow", "browser")
+    items.sort(key=lambda item: not any(item.get_closest_marker(name) for name in builds))
+
+
 def build_test_book(folder):
     """Build, from a clean copy of the project, a book whose one chapter holds every kind of thing."""
     shutil.copytree(ROOT, folder, ignore=LEFT_OUT)

@@ -6,8 +6,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
-from lib import boarding, simulation
+from lib import boarding, queues, simulation
+from lib.batching import ContinuousBatching, DynamicBatching
 from lib.boarding import POLICIES, StepTimes, Timetable, ride
+from lib.replica import StepLoad
+from lib.trace import Trace
 
 
 def timetable(most=64, prompt=4, fixed=1.0, marginal=0.0, context=0.0, boarding_time=0.0):
@@ -114,7 +117,7 @@ def test_the_loop_bus_meets_the_independent_simulation(seed):
     rng = np.random.default_rng(seed)
     arrivals, lengths = np.cumsum(rng.exponential(2.0, 60)), rng.geometric(0.1, 60) + 1
     ours = ride(arrivals, lengths, "continuous", 5, timetable(fixed=1.0, marginal=0.2, prompt=1))
-    theirs = simulation.served_by_steps(arrivals, lengths - 1, lambda size, context: 1.0 + 0.2 * size, slots=5)
+    theirs = queues.served_by_steps(arrivals, lengths - 1, lambda size, context: 1.0 + 0.2 * size, slots=5)
     assert_allclose(ours.finish, theirs.end_time, atol=1e-6)
     assert_allclose(ours.boarded, theirs.start_time, atol=1e-6)
 
@@ -145,20 +148,43 @@ def test_a_ride_needs_a_bus_and_arrivals_in_order():
         ride([0.0], [3, 3], "padded", 2, timetable())
 
 
-def test_a_joint_bus_gives_those_aboard_a_token_while_others_board():
-    """Two slots, lengths 3, 2, 2; a step 1 s + 0.1 s a slot, a prompt alone 2 s: by hand.
-
-    Both board: 4 s. A step of 1.2: the second leaves. The third boards beside the first: its prompt costs
-    2 - 1.1 more than a step, on top of a step of two: 2.1. The first leaves; a step of one: 1.1.
-    """
-    times = timetable(marginal=0.1, boarding_time=2.0).times
-    made = ride(np.zeros(3), [3, 2, 2], "continuous", 2, Timetable(times, joint=True))
-    assert_allclose(made.first_token, [4, 4, 7.3], atol=1e-9)
-    assert_allclose(made.finish, [7.3, 5.2, 8.4], atol=1e-9)
+def trace(arrivals, lengths, prompt):
+    return Trace(np.asarray(arrivals, float), np.full(len(lengths), prompt), np.asarray(lengths))
 
 
-def test_a_paged_bus_pays_for_what_each_sequence_holds():
-    """Lengths 2, 4, 3 on two slots, prompts of 4, 0.1 s a token of the mean: 5 and 5, then 6 and 5, then 7 and 6."""
-    times = timetable(context=0.1, fixed=1.0).times
-    made = ride(np.zeros(3), [2, 4, 3], "continuous", 2, Timetable(times, paged=True))
-    assert_allclose(made.step_time[made.step_kind == 1], [1.5, 1.55, 1.65], atol=1e-9)
+def policy_of(policy, slots):
+    """Return the same rules as `lib.simulation` knows them."""
+    if policy == "continuous":
+        return ContinuousBatching(slots=slots, prefill="whole")
+    return DynamicBatching(cap=slots, padded=policy == "padded")
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("seed", range(4))
+def test_the_bus_meets_the_independent_simulation_of_a_replica(policy, seed):
+    """Steps that depend on the slots taken only: then padding does not matter, and both must agree to rounding."""
+    rng = np.random.default_rng(seed)
+    arrivals, lengths = np.cumsum(rng.exponential(1.0, 80)), rng.geometric(0.1, 80)
+    table = timetable(marginal=0.1, boarding_time=0.3)
+    theirs = simulation.simulate(trace(arrivals, lengths, 4), policy_of(policy, 6), table.times)
+    ours = ride(arrivals, lengths, policy, 6, table)
+    assert_allclose(ours.finish, theirs.finish_time, atol=1e-6)
+    assert_allclose(ours.first_token, theirs.first_token_time, atol=1e-6)
+
+
+def test_a_prompt_beside_others_costs_what_it_costs_alone_less_a_step():
+    """Steps of 1 s + 0.1 s a slot + 1 ms a token of the mean, prompts of 4 in 2 s each: by hand."""
+    times = timetable(marginal=0.1, context=0.001, boarding_time=2.0).times
+    assert times(StepLoad(3, 30, 0, 0.0, ())) == pytest.approx(1.31)
+    assert times(StepLoad(0, 0, 8, 0.0, ((4, 0), (4, 0)))) == pytest.approx(4.0)
+    both = times(StepLoad(3, 32, 4, 0.0, ((4, 0),)))
+    assert both == pytest.approx((1 + 0.4 + 0.009) + (2.0 - 1.104))
+
+
+def test_times_between_the_sizes_and_lengths_of_the_table_lie_on_straight_lines():
+    times = StepTimes(prompt=4, sizes=[1, 3], longest=[10, 20], steps=[[1.0, 2.0], [3.0, 6.0]], boarding=[1.0, 5.0])
+    assert times.step_time(2, 10) == pytest.approx(2.0)
+    assert times.step_time(2, 15) == pytest.approx(3.0)
+    assert times.step_time(1, 30) == pytest.approx(3.0)
+    assert times.step_time(9, 20) == pytest.approx(6.0)
+    assert times.boarding_time(2) == pytest.approx(3.0)

@@ -19,13 +19,15 @@ LAYERS = {
         *("calibration", "serving", "amortisation"),
     ],
     "systems": [
-        *("batching", "simulation", "decode", "records", "bench", "measurement", "cost"),
+        *("batching", "engines", "step_time", "replica", "compiled_replica", "whole_batches", "simulation", "queues"),
+        *("decode", "records", "bench", "measurement", "cost"),
         *("boarding", "bus", "serving_records", "serving_run", "engine_runs"),
     ],
     "page": ["expressions", "theme", "charts", "prose", "claims", "figures", "downloads", "book"],
 }
 LAYER_OF = {module: layer for layer, modules in LAYERS.items() for module in modules}
 TORCH = {"decode", "bench", "bus"}
+NUMBA = {"compiled_replica"}
 OF_THE_PAGE = {"altair", "sphinx", "myst_nb", "docutils", "nbformat", "IPython", "vl_convert", "jupyter_book"}
 NEVER = {"chapters", "tests", "scripts", "benchmarks"}
 NOUNLESS = {"utils", "util", "helpers", "helper", "common", "core", "misc"}
@@ -68,6 +70,8 @@ def faults(folder):
                 wrong.append(f"{module} imports {package}, which lib stands below")
             if package == "torch" and module not in TORCH:
                 wrong.append(f"{module} imports torch, which is for {' and '.join(sorted(TORCH))}")
+            if package == "numba" and module not in NUMBA:
+                wrong.append(f"{module} imports numba, which is an optional extra for {' and '.join(sorted(NUMBA))}")
             if package in OF_THE_PAGE and LAYER_OF[module] != "page":
                 wrong.append(f"{module} ({LAYER_OF[module]}) imports {package}, which is for the page layer")
             layer = LAYER_OF.get(imported, LAYER_OF[module])
@@ -90,6 +94,7 @@ def test_each_module_imports_only_from_its_own_layer_and_those_before_it():
         ("units", "from .roofline import decode_step", "units (facts) imports roofline"),
         ("units", "def late():\n    from lib import theme", "units (facts) imports theme (page)"),
         ("roofline", "import torch.nn", "roofline imports torch"),
+        ("replica", "import numba", "replica imports numba"),
         ("memory", "import altair as alt", "memory (theory) imports altair"),
         ("memory", "from sphinx.util import logging", "memory (theory) imports sphinx"),
         ("book", "from chapters import memory_wall", "book imports chapters"),

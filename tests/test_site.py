@@ -203,6 +203,7 @@ def served(test_book):
     server.shutdown()
 
 
+@pytest.mark.alone
 def test_the_first_chart_is_there_soon_on_a_slow_processor(browser, books):
     if os.getloadavg()[0] > 1.5 * os.cpu_count():
         pytest.skip("other work keeps this machine busy: run this test alone")

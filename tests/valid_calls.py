@@ -36,12 +36,13 @@ from lib import (
     serving_run,
 )  # fmt: skip
 from lib.arrivals import ArrivalLaw
-from lib.batching import DynamicBatching
+from lib.batching import ContinuousBatching, DynamicBatching, KVMemory
 from lib.footprint import BF16
 from lib.hardware import hardware
 from lib.lengths import LengthLaw, MeasuredLengths
 from lib.model import model
 from lib.roofline import decode_step
+from lib.step_time import AffineStep
 from lib.trace import Trace
 from lib.workload import measured_workload
 from tests import valid_queueing_calls
@@ -82,6 +83,7 @@ STEPS = layer_fit.chosen(STEPS, STEPS["accelerator"] == "RTX 4090")
 ALL_REDUCES = layer_fit.chosen(dict(measured.table("all_reduce")), np.arange(90) < 45)
 CHAT = layer_fit.chosen(dict(measured.table("end_to_end")), measured.table("end_to_end")["quantity"] == "tpot")
 CHAT = layer_fit.chosen(CHAT, np.arange(len(CHAT["value"])) < 18)
+INNER = Without("part of the loop: simulation checks what it gets")
 INSIDE = Without("part of the law: its callers have checked what it gets")
 BATCHES, CONTEXTS = np.array([1.0, 1, 2, 4, 8, 8]), np.array([16.0, 64, 32, 16, 64, 16])
 TIMES = 1.0 + 0.1 * BATCHES + 0.01 * BATCHES * CONTEXTS
@@ -106,6 +108,7 @@ TRACE_FILE = Path(__file__).resolve().parent / "data" / "azure_trace.csv"
 LOGNORMAL, MEASURED = LengthLaw(law="lognormal", mean=200, cv=1.5), MeasuredLengths(workload="arxiv", quantity="output")
 POISSON, CODE = ArrivalLaw(law="poisson", rate=2.0), measured_workload("azure-code", 2.0)
 GREEDY, BURSTS = DynamicBatching(), ArrivalLaw(law="on-off", rate=2.0, on_time=3.0, off_time=6.0)
+ROOM, QUICK = KVMemory(tokens=64), AffineStep(fixed=0.01)
 
 # module: {function or record: its valid call, or several}
 CALLS = {
@@ -245,7 +248,6 @@ CALLS = {
         "model_class": call(name="Llama-3-8B"),
         "kernel_ratios": call(batch_size=32),
         "engine_ratios": call(batch_size=32),
-        "half_saturation_batch": call(fixed_time=5e-3, time_per_sequence=1e-4),
         "batches_to_memory": call(hardware=H100, model=LLAMA, context=2048, precision=BF16, most=1024),
     },
     "serving": {
@@ -346,7 +348,7 @@ CALLS = {
     "boarding": {
         "Ride": Without("a result"),
         "StepTimes": call(**attributes(SERVED_RUN.times)),
-        "Timetable": call(times=SERVED_RUN.times, joint=True, paged=True),
+        "Timetable": call(times=SERVED_RUN.times),
         "ride": call(
             arrival_time=[0.0, 1.0], output_length=[3, 4], policy="continuous", slots=2,
             bus=boarding.Timetable(SERVED_RUN.times),
@@ -365,6 +367,7 @@ CALLS = {
         "summed_up": call(name=Text("served"), content=SERVED),
         "step_times": call(prompt=4, visits=SERVED["runs"][0]["visits"]),
         "replayed": call(run=SERVED_RUN),
+        "simulated": call(run=SERVED_RUN),
         "makespan": call(ride=SERVED_RUN.ride),
         "time_per_token": call(ride=SERVED_RUN.ride, output_length=SERVED_RUN.output_length),
         "first_token_time": call(run=SERVED_RUN, ride=SERVED_RUN.ride),
@@ -386,8 +389,6 @@ CALLS = {
     "engine_runs": {
         "Comparison": Without("a result"),
         "predicted": call(steps=ENGINE_STEPS, slots=[2]),
-        "replayed": call(times=SERVED_RUN.times, output_length=[3, 2], policy="padded", slots=2),
-        "summary": call(ride=SERVED_RUN.ride, output_length=SERVED_RUN.output_length),
         "compared": call(prediction=PREDICTION, runs=ENGINE_RUNS),
         "committed": call(name=Text("vllm"), folder=SERVED_PATH.parent),
     },
@@ -395,8 +396,104 @@ CALLS = {
         module: {name: Without(given) if isinstance(given, str) else given for name, given in table.items()}
         for module, table in valid_queueing_calls.CALLS.items()
     },
-    "batching": {"DynamicBatching": call(cap=8, control_limit=2, timeout=1.0)},
+    "batching": {
+        "DynamicBatching": call(cap=8, control_limit=2, timeout=1.0, padded=True, prefill="elsewhere"),
+        "static_batching": call(size=8, padded=False, prefill="whole"),
+        "KVMemory": call(
+            tokens=64,
+            block_size=4,
+            allocation="paged",
+            victim="latest",
+            back_of_the_queue=True,
+            reuse=True,
+            spare_share=0.1,
+        ),
+        "Estimate": call(start=0.7, least=0.1, steps=600),
+        "HoldingBack": call(waiting_share=0.3, patience=20),
+        "ContinuousBatching": [
+            call(
+                slots=8,
+                token_budget=64,
+                prefill="chunked",
+                order="shortest",
+                memory=ROOM,
+                estimate=None,
+                holding_back=None,
+                source=Text("made up"),
+            )
+        ],
+        "one_by_one": call(),
+    },
+    "engines": {
+        "vllm": call(
+            kv_tokens=64, max_num_seqs=8, max_num_batched_tokens=64, block_size=4, enable_prefix_caching=False
+        ),
+        "tgi": call(
+            max_batch_total_tokens=64,
+            waiting_served_ratio=0.3,
+            max_batch_prefill_tokens=64,
+            max_waiting_tokens=20,
+            max_batch_size=8,
+        ),
+        "sglang": call(
+            max_total_num_tokens=64,
+            max_running_requests=8,
+            chunked_prefill_size=64,
+            schedule_conservativeness=1.0,
+            page_size=4,
+        ),
+    },
+    "step_time": {
+        "AffineStep": call(
+            fixed=0.01, per_sequence=1e-4, per_context_token=1e-7, per_prompt_token=1e-5, per_prompt_pair=1e-9
+        )
+    },
+    "replica": {
+        "StepLoad": Without("a result: the loop makes it"),
+        "Limits": Without("simulation makes it from a policy"),
+        "Rates": Without("simulation makes it from a policy and a step"),
+        "Columns": Without("simulation makes it from arguments that it has checked"),
+        "iterations_until": INNER,
+        "blocks_wanted": INNER,
+        "steps_that_fit": INNER,
+        "victim_of": INNER,
+        "advance": INNER,
+    },
+    "compiled_replica": {"compiled_advance": Without("needs numba; tests/test_simulation.py compares it")},
+    "whole_batches": {"advance": INNER, "batch_times": INNER},
     "simulation": {
+        "FirstTokenParts": Without("a result"),
+        "Events": Without("a result"),
+        "Run": Without("a result"),
+        "simulate": [
+            call(
+                requests=TRACE,
+                policy=policy,
+                step_time=QUICK,
+                output_limit=[4, 9, 9],
+                cached_length=[1, 0, 0],
+                priority=[1, 2, 3],
+                events=True,
+                progress=False,
+                compiled=False,
+            )
+            for policy in (ContinuousBatching(), GREEDY)
+        ],
+        "simulate_closed_loop": call(
+            lengths=([8, 9, 10], [4, 5, 6]),
+            policy=ContinuousBatching(),
+            step_time=QUICK,
+            users=2,
+            think_time=[1.0, 2.0, 3.0],
+            output_limit=[4, 9, 9],
+            cached_length=[1, 0, 0],
+            priority=[1, 2, 3],
+            events=True,
+            progress=False,
+            compiled=False,
+        ),
+    },
+    "queues": {
         "Served": Without("a result"),
         "served_one_by_one": call(arrival_time=[1.0, 2.0], service_time=[1.0, 2.0], servers=2, capacity=3),
         "served_in_batches": call(arrival_time=[1.0, 2.0], batch_time=lambda *_: 1.0, policy=GREEDY),
@@ -435,6 +532,21 @@ ALLOWED = {
     "served_by_steps.prompt_length": {"zero": "nothing is cached yet"},
     "served_by_steps.slots": {"infinity": "no cap"},
     "served_sharing.slots": {"infinity": "no cap"},
+    "KVMemory.tokens": {"infinity": "no limit"},
+    "KVMemory.spare_share": {"zero": "none is kept"},
+    "HoldingBack.waiting_share": {"zero": "one is enough"},
+    "ContinuousBatching.slots": {"infinity": "no cap"},
+    "ContinuousBatching.token_budget": {"infinity": "no cap"},
+    "tgi.waiting_served_ratio": {"zero": "one is enough"},
+    "tgi.max_batch_size": {"infinity": "no cap"},
+    "sglang.max_running_requests": {"infinity": "no cap"},
+    **{
+        f"AffineStep.per_{part}": {"zero": "that part costs nothing"}
+        for part in ("sequence", "context_token", "prompt_token", "prompt_pair")
+    },
+    "cached_length": {"zero": "no hit"},
+    "priority": {"zero": "the first", "negative": "before the first"},
+    "think_time": {"zero": "at once"},
     "DynamicBatching.cap": {"infinity": "no cap"},
     "DynamicBatching.timeout": {"infinity": "no timeout", "zero": "serve what there is"},
     "rank_correlation": {"zero": "independent", "negative": "the reverse order"},

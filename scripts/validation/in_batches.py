@@ -4,7 +4,7 @@ import numpy as np
 
 from lib import bulk, control_limit, dynamic_batching, exponential_batch, formation
 from lib.batching import DynamicBatching
-from lib.simulation import served_in_batches
+from lib.queues import served_in_batches
 from scripts.validation.experiment import WARM_UP, Check, Experiment, exact, later, poisson
 
 SIZES = np.arange(1, 9)

@@ -3,7 +3,7 @@
 import numpy as np
 
 from lib import occupancy, processor_sharing, token_load
-from lib.simulation import served_by_steps, served_sharing
+from lib.queues import served_by_steps, served_sharing
 from scripts.validation.experiment import WARM_UP, Check, Experiment, exact, later, poisson
 
 FIXED, MARGINAL = 0.004, 0.001  # s, of a step

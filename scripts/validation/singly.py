@@ -3,7 +3,7 @@
 import numpy as np
 
 from lib import erlang, multiserver, queueing
-from lib.simulation import served_one_by_one
+from lib.queues import served_one_by_one
 from scripts.validation.experiment import Check, Experiment, exact, later, poisson
 
 
