@@ -9,18 +9,19 @@ LIB = Path(__file__).resolve().parent.parent / "lib"
 LAYERS = {
     "facts": [
         *("arguments", "units", "machine", "hardware", "model", "llama", "footprint", "measured"),
-        *("trace", "arrivals", "lengths", "workload"),
+        *("trace", "arrivals", "lengths", "workload", "prices"),
     ],
     "theory": [
         *("domains", "queueing", "erlang", "multiserver", "bulk", "embedded_chain", "exponential_batch"),
         *("batch_law", "dynamic_batching", "control_limit", "formation", "occupancy", "order_statistics", "token_load"),
         *("processor_sharing", "static_batch", "replication"),
         *("latency", "fit", "roofline", "memory", "layer_shape", "layer_time", "layer_fit", "left_out"),
-        *("calibration", "serving", "amortisation"),
+        *("calibration", "serving", "amortisation", "deployment", "engine_step", "operating_point"),
     ],
     "systems": [
         *("batching", "engines", "step_time", "replica", "compiled_replica", "whole_batches", "simulation", "queues"),
-        *("decode", "records", "bench", "measurement", "cost"),
+        *("decode", "records", "bench", "measurement"),
+        *("cost", "batch_limit", "frontier", "production_day"),
         *("boarding", "bus", "serving_records", "serving_run", "engine_runs"),
     ],
     "page": ["expressions", "theme", "charts", "prose", "claims", "figures", "downloads", "book"],

@@ -27,14 +27,18 @@ from lib import (
     decode,
     engine_runs,
     fit,
+    frontier,
     layer_fit,
     layer_shape,
     llama,
     measured,
+    operating_point,
+    prices,
     records,
     serving_records,
     serving_run,
 )  # fmt: skip
+from lib import deployment as deployments
 from lib.arrivals import ArrivalLaw
 from lib.batching import ContinuousBatching, DynamicBatching, KVMemory
 from lib.footprint import BF16
@@ -110,6 +114,12 @@ POISSON, CODE = ArrivalLaw(law="poisson", rate=2.0), measured_workload("azure-co
 GREEDY, BURSTS = DynamicBatching(), ArrivalLaw(law="on-off", rate=2.0, on_time=3.0, off_time=6.0)
 ROOM, QUICK = KVMemory(tokens=64), AffineStep(fixed=0.01)
 
+DEPLOYED = deployments.Deployment(hardware=H100, model=MIXTRAL, dtype="fp8", devices=2)
+SCALES, CHATS = deployments.scales(DEPLOYED), deployments.traffic_of("azure-conversation")
+REPLICA = operating_point.replica(DEPLOYED, CHATS, slots=64)
+GRID = frontier.points(CHATS, models=("Llama-3-8B",), accelerators=("L40S",))
+LISTING = prices.listings()[0]
+
 # module: {function or record: its valid call, or several}
 CALLS = {
     "units": {
@@ -165,6 +175,21 @@ CALLS = {
         "measured_workload": call(name="arxiv", arrival_rate=2.0),
         "requests": call(workload=CODE, count=3, rng=RNG),
         "at_rate": call(workload=CODE, arrival_rate=2.0),
+    },
+    "prices": {
+        "Listing": call(
+            kind=LISTING.kind, item=Text(LISTING.item), seller=Text(LISTING.seller), terms=LISTING.terms,
+            low=LISTING.low, high=LISTING.high, unit=LISTING.unit, source=Text(LISTING.source),
+            where=Text(LISTING.where), date=Text(LISTING.date),
+        ),
+        "PriceRange": Without("a result"),
+        "listings": call(),
+        "listings_in": call(file=DATA / "prices.csv"),
+        "asked": Without("its terms are a tuple of words: tested in test_prices"),
+        "rent": call(accelerator="H100 SXM"),
+        "rented": Without("its terms are a tuple of words: tested in test_prices"),
+        "days": Without("its kinds are a tuple of words: tested in test_prices"),
+        "in_words": call(price_range=prices.rent("H100 SXM")),
     },
     "footprint": {
         "Precision": call(weights="fp8", kv="bf16", arithmetic="bf16"),
@@ -255,6 +280,78 @@ CALLS = {
         "terms": call(points=CHAT),
         "fitted": call(ideal=np.full((3, 8), 1e-3), time=[0.01, 0.02, 0.03], pull=0.1, prefill=True),
         "without_each_shape": call(points=CHAT, prefill=False),
+    },
+    "deployment": {
+        "Deployment": call(hardware=H100, model=MIXTRAL, dtype="fp8", devices=2),
+        "Traffic": call(prompt_tokens=1000.0, output_tokens=200.0, output_cv2=0.6),
+        "Scales": Without("a result: scales makes it from a deployment that was checked"),
+        "traffic_of": call(workload="azure-conversation"),
+        "precision": call(deployment=DEPLOYED),
+        "name": call(deployment=DEPLOYED),
+        "scales": call(deployment=DEPLOYED),
+        "machine_scales": call(deployment=DEPLOYED),
+        "model_scales": call(model=LLAMA, precision=BF16),
+        "resident_context": call(traffic=CHATS),
+        "cached_bytes": call(scales=SCALES, context=2048),
+        "memory_limit": call(scales=SCALES, context=2048),
+    },
+    "engine_step": {
+        "Law": Without("a result"),
+        "rows": call(),
+        "law": call(),
+        "ideal_terms": call(scales=SCALES, batch=8, context=2048),
+        "reduced_time": call(scales=SCALES),
+        "prompt_terms": call(scales=SCALES, prompt_tokens=512),
+        "decode_time": Without("its coefficients are a fixed tuple: tested in test_engine_step"),
+        "prompt_time": Without("its coefficients are a fixed tuple: tested in test_engine_step"),
+        "step_time": Without("its coefficients are a fixed tuple: tested in test_engine_step"),
+        "bound_time": Without("its traffic is a fixed tuple: tested in test_engine_step"),
+    },
+    "operating_point": {
+        "Replica": call(traffic=CHATS, step_time=np.array([0.02, 0.03]), decode_time=np.array([0.02, 0.03]),
+                        prompt_time=0.1),
+        "Point": Without("a result"),
+        "replica": call(deployment=DEPLOYED, traffic=CHATS, slower=1.2, slots=64),
+        "bound_replica": call(deployment=DEPLOYED, traffic=CHATS, slots=64),
+        "capped": call(replica=REPLICA, slots=8),
+        "full_rate": call(replica=REPLICA),
+        "at_load": call(replica=REPLICA, arrival_rate=1.0),
+        "good_share": call(replica=REPLICA, arrival_rate=1.0, first_token_time=0.5),
+    },
+    "cost": {
+        "TokenCost": Without("a result"),
+        "cost_per_token": call(price_rate=1e-3, token_rate=1000.0, utilisation=0.5),
+        "token_costs": call(price_rate=1e-3, arrival_rate=2.0, traffic=CHATS, prompt_time=0.1, output_time=0.2),
+        "request_price": call(
+            traffic=CHATS, input_price=1e-6, output_price=4e-6, cached_price=1e-7, cached_share=0.5
+        ),
+        "break_even_rate": call(price_rate=1e-3, request_price=2e-3),
+        "goodput_per_dollar": call(arrival_rate=2.0, good_share=0.9, price_rate=1e-3),
+        "affine_step": call(step_time=[0.02, 0.03]),
+    },
+    "batch_limit": {
+        "BatchLimit": Without("a result"),
+        "batch_limit": call(replica=REPLICA, time_per_token=0.05),
+        "token_budget": call(replica=REPLICA, slots=8, gap=0.1),
+        "load_limit": call(replica=REPLICA, time_per_token=0.05, first_token_time=1.0),
+        "closed_load_limit": call(replica=REPLICA, time_per_token=0.05),
+        "within_targets": call(replica=REPLICA, time_per_token=0.05, first_token_time=1.0),
+    },
+    "frontier": {
+        "covered": call(),
+        "points": Without("its names are tuples of words: tested in test_frontier"),
+        "pareto": Without("takes any number of columns: tested in test_frontier"),
+        "best": Without("takes the columns that points makes: tested in test_frontier"),
+        "cheapest_at": Without("takes the columns that points makes: tested in test_frontier"),
+        "main": Without("the command line: tested in test_frontier"),
+    },
+    "production_day": {
+        "Prediction": Without("a result"),
+        "Books": Without("a result"),
+        "published": call(name=Text("day-context")),
+        "decode_rate": call(speed=21.0),
+        "prefill_rate": call(),
+        "books": call(prefill_rate=7e4, decode_rate=1.5e4),
     },
     "machine": {"processor": call(), "caches": call(), "free_memory": call(), "driver": call()},
     "fit": {
@@ -552,6 +649,20 @@ ALLOWED = {
     "rank_correlation": {"zero": "independent", "negative": "the reverse order"},
     "LengthLaw.longest": {"infinity": "no limit"},
     "MeasuredLengths.longest": {"infinity": "no limit"},
+    "price_rate": {"zero": "a machine may be free"},
+    "break_even_rate.price_rate": {},
+    "goodput_per_dollar.price_rate": {},
+    "input_price": {"zero": "a token may be free"},
+    "output_price": {"zero": "a token may be free"},
+    "cached_price": {"zero": "a token may be free"},
+    "cached_share": {"zero": "nothing was cached"},
+    "good_share": {"zero": "none may be good"},
+    "Traffic.output_cv2": {"zero": "all as long"},
+    "batch_limit.time_per_token": {"infinity": "no target"},
+    "load_limit.time_per_token": {"infinity": "no target"},
+    "load_limit.first_token_time": {"infinity": "no target"},
+    "within_targets.time_per_token": {"infinity": "no target"},
+    "within_targets.first_token_time": {"infinity": "no target"},
     "fixed_time": {"zero": "nothing is shared"},
     "Coefficients.overhead": {"zero": "nothing is fixed"},
     "Coefficients.overhead_per_width": {"zero": "width costs nothing"},

@@ -1,0 +1,218 @@
+"""Which accelerator for which model at which speed: cost, time per token and time to the first token.
+
+    python -m lib.frontier > frontier.csv
+
+writes every point: each accelerator that is rented out, in each format it computes in, in
+groups of one to eight, with each model and batch. The book draws the Pareto points only.
+"""
+
+import csv
+import sys
+
+import numpy as np
+
+from lib import arguments, engine_step, prices
+from lib.cost import token_costs
+from lib.deployment import DEPLOYED, Deployment, Traffic, memory_limit, resident_context, scales, traffic_of
+from lib.hardware import hardware
+from lib.model import model as shape
+
+MODELS = (
+    "Llama-3-8B", "Qwen3-30B-A3B", "Qwen3-32B", "Mixtral-8x7B",
+    "Llama-3-70B", "gpt-oss-120b", "Qwen3-235B-A22B", "Llama-3.1-405B",
+)  # fmt: skip
+DEVICES = (1, 2, 4, 8)
+BATCHES = np.unique((2.0 ** np.arange(0, 11.01, 0.5)).round())
+# Engines on it took twice to nine times what the law says: see engine_step.csv, "never seen".
+NOT_COVERED = ("MI300X",)
+CHAT = "azure-conversation"
+
+
+def covered():
+    """Return the accelerators that a seller rents out on demand and that the law of engines covers.
+
+    Returns
+    -------
+    tuple of str
+    """
+    return tuple(name for name in prices.rented(("on demand",)) if name not in NOT_COVERED)
+
+
+def points(traffic, *, models=MODELS, accelerators=None):
+    """Return every point of the grid, with every slot taken all the time.
+
+    Parameters
+    ----------
+    traffic : Traffic
+    models : tuple of str
+    accelerators : tuple of str, optional
+        `covered` if left out.
+
+    Returns
+    -------
+    dict of str to ndarray, each of shape (n,)
+        ``model``, ``accelerator``, ``dtype``, ``devices``, ``batch``; ``time_per_token`` and
+        ``first_token_time``, s, with ``time_low`` and ``time_high``, the range of the former; ``rent``, ``rent_low``
+        and ``rent_high``, USD/s of the group; ``input_cost``, ``output_cost``, ``blended_cost``,
+        ``blended_low``, ``blended_high``, USD/token. The ends of cost join the ends of rent and time.
+
+    Raises
+    ------
+    ValueError
+        If a name is unknown.
+
+    Notes
+    -----
+    Full load, so a floor of the cost; `lib.batch_limit` has the cost at a real one. First token:
+    half a step, then the one that carries the prompt; no queue.
+    """
+    arguments.record("traffic", traffic, Traffic)
+    accelerators = covered() if accelerators is None else accelerators
+    columns, rents = {}, {name: prices.rent(name) for name in accelerators}
+    for name in models:
+        for accelerator in accelerators:
+            for dtype in DEPLOYED:
+                for devices in DEVICES:
+                    found = _points(name, rents[accelerator], (accelerator, dtype, devices), traffic)
+                    for column, values in found.items():
+                        columns.setdefault(column, []).append(values)
+    return {column: np.concatenate(parts) for column, parts in columns.items()}
+
+
+def _points(name, rent, group, traffic):
+    accelerator, dtype, devices = group
+    try:
+        one = Deployment(hardware=hardware(accelerator), model=shape(name), dtype=dtype, devices=devices)
+    except ValueError:  # no such peak, no link, or heads that do not split so
+        hardware(accelerator), shape(name)  # an unknown name is still refused
+        return {}
+    numbers, context = scales(one), resident_context(traffic)
+    most = float(memory_limit(numbers, context))
+    batch = BATCHES[most >= BATCHES]
+    if not batch.size:
+        return {}
+    law = engine_step.law()
+    asked = (traffic.prompt_tokens, traffic.output_tokens, context)
+    bound = engine_step.bound_time(numbers, batch, asked)
+    step = np.maximum(engine_step.step_time(numbers, batch, asked, law.coefficients), bound)
+    decode = engine_step.decode_time(numbers, batch, context, law.coefficients)
+    prompt = float(engine_step.prompt_time(numbers, traffic.prompt_tokens, law.coefficients))
+    low, high = np.maximum(step * law.low, bound), step * law.high
+    cost = token_costs(
+        rent.middle * devices, batch / step / traffic.output_tokens, traffic, prompt,
+        traffic.output_tokens * decode / batch,
+    )  # fmt: skip
+    return {
+        "model": np.full(batch.size, name), "accelerator": np.full(batch.size, accelerator),
+        "dtype": np.full(batch.size, dtype), "devices": np.full(batch.size, devices), "batch": batch,
+        "time_per_token": step, "time_low": low, "time_high": high,
+        "first_token_time": step / 2 + prompt + decode,
+        "rent": np.full(batch.size, rent.middle * devices), "rent_low": np.full(batch.size, rent.low * devices),
+        "rent_high": np.full(batch.size, rent.high * devices),
+        "input_cost": cost.input, "output_cost": cost.output, "blended_cost": cost.blended,
+        "blended_low": cost.blended * (low / step) * (rent.low / rent.middle),
+        "blended_high": cost.blended * (high / step) * (rent.high / rent.middle),
+    }  # fmt: skip
+
+
+def pareto(*costs):
+    """Return which points no other point beats: as good everywhere and better somewhere.
+
+    Parameters
+    ----------
+    *costs : array_like, each shape (n,)
+        Of each point, to be made small.
+
+    Returns
+    -------
+    ndarray of bool, shape (n,)
+
+    Raises
+    ------
+    ValueError
+        If there is none, or shapes differ.
+    """
+    if not costs:
+        raise ValueError("costs must hold at least one column, got none")
+    columns = [arguments.array("costs", cost) for cost in costs]
+    if any(column.ndim != 1 or column.shape != columns[0].shape for column in columns):
+        raise ValueError(f"costs must have one length, got {[column.shape for column in columns]}")
+    table = np.stack(columns, axis=1)
+    kept = np.ones(len(table), bool)
+    for index, row in enumerate(table):
+        as_good = np.all(table <= row, axis=1)
+        kept[index] = not np.any(as_good & np.any(table < row, axis=1))
+    return kept
+
+
+def best(found, *, rank="blended_cost"):
+    """Return the Pareto points of each model: cost, time per token, time to the first token.
+
+    Parameters
+    ----------
+    found : dict of ndarray
+        From `points`.
+    rank : str
+        Which of its costs counts.
+
+    Returns
+    -------
+    dict of ndarray
+        The same columns, fewer rows.
+
+    Raises
+    ------
+    ValueError
+        If `rank` is no column.
+    """
+    cost = found[arguments.choice("rank", rank, found)]
+    kept = np.zeros(len(cost), bool)
+    for name in dict.fromkeys(found["model"].tolist()):
+        mine = np.flatnonzero(found["model"] == name)
+        kept[mine] = pareto(cost[mine], found["time_per_token"][mine], found["first_token_time"][mine])
+    return {column: values[kept] for column, values in found.items()}
+
+
+def cheapest_at(found, model, speed):
+    """Return the cheapest point of a model that gives each reader at least so many tokens per second.
+
+    Parameters
+    ----------
+    found : dict of ndarray
+        From `points`.
+    model : str
+        One that `found` holds.
+    speed : float
+        Tokens per second, above 0.
+
+    Returns
+    -------
+    dict or None
+        One row of `found`; None if nothing is that fast.
+
+    Raises
+    ------
+    ValueError
+        If an argument breaks its rule.
+    """
+    arguments.choice("model", model, dict.fromkeys(found["model"].tolist()))
+    speed = arguments.number("speed", speed, above=0)
+    fast = np.flatnonzero((found["model"] == model) & (found["time_per_token"] <= 1 / speed))
+    if not fast.size:
+        return None
+    least = fast[np.argmin(found["blended_cost"][fast])]
+    return {column: values[least] for column, values in found.items()}
+
+
+def main():
+    """Write every point of the grid as CSV; return 0."""
+    found = points(traffic_of(CHAT))
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    writer.writerow(found)
+    for row in zip(*found.values(), strict=True):
+        writer.writerow(cell if isinstance(cell, str) else f"{cell:.6g}" for cell in row)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
