@@ -50,8 +50,8 @@ def bulk_queue(arrival_rate, batch_time, *, control_limit=1, service_cv2=0.0):
         Mean time of a batch of 1..b requests, s, above 0; its length is the cap.
     control_limit : int
         Fewest requests in a batch, at most b.
-    service_cv2 : float
-        Variance over squared mean of the batch time, finite; its law is gamma.
+    service_cv2 : float or array_like, shape (b,)
+        Variance over squared mean of the batch time, finite, for all sizes or for each; its law is gamma.
 
     Returns
     -------
@@ -102,9 +102,11 @@ def _bulk_arguments(batch_time, control_limit, service_cv2):
     if batch_time.ndim != 1:
         raise ValueError(f"batch_time must have one axis, got shape {batch_time.shape}")
     control_limit = int(single(control_limit=control_limit))
-    service_cv2 = arguments.number("service_cv2", service_cv2, least=0)
+    service_cv2 = arguments.array("service_cv2", service_cv2, least=0)
+    if service_cv2.shape not in ((), batch_time.shape):
+        raise ValueError(f"service_cv2 must be one number or one for each batch_time, got shape {service_cv2.shape}")
     at_least("the length of batch_time", batch_time.size, "control_limit", control_limit)
-    return batch_time, control_limit, service_cv2
+    return batch_time, control_limit, np.broadcast_to(service_cv2, batch_time.shape)
 
 
 def _law_below_cap(rate, batch_time, limit, service_cv2):
@@ -112,9 +114,11 @@ def _law_below_cap(rate, batch_time, limit, service_cv2):
     cap = batch_time.size
     left, full = np.arange(cap), rate * batch_time[-1]
     sizes = np.maximum(left, limit)
-    terms = np.arange(cap + starts_above(full, cap, service_cv2))
-    arrivals = _with_rest(arrivals_law((rate * batch_time[sizes - 1])[:, None], service_cv2, terms))
-    steps = arrivals[:, :cap] + returns_below(arrivals[:, cap:], landing_law(full / cap, cap, service_cv2))
+    varied = float(service_cv2[-1])
+    terms = np.arange(cap + starts_above(full, cap, varied))
+    arrivals = arrivals_law((rate * batch_time[sizes - 1])[:, None], service_cv2[sizes - 1][:, None], terms)
+    arrivals = _with_rest(arrivals)
+    steps = arrivals[:, :cap] + returns_below(arrivals[:, cap:], landing_law(full / cap, cap, varied))
     return _stationary(steps, cap - left + rate * batch_time[sizes - 1] - full, cap - full)
 
 
@@ -136,7 +140,8 @@ def _bulk_means(rate, batch_time, limit, service_cv2, law):
     cap, left = batch_time.size, np.arange(batch_time.size)
     taken, spread = np.maximum(left, limit), 1 + service_cv2
     arrivals, full = rate * batch_time[taken - 1], rate * batch_time[-1]
-    mean_left = _mean_number(arrivals, spread * arrivals**2, left, (full, spread * full**2), law)
+    second = spread[taken - 1] * arrivals**2
+    mean_left = _mean_number(arrivals, second, left, (full, spread[-1] * full**2), law)
     crowded = 1 - law.sum()
     size_law = law @ (taken[:, None] == np.arange(1, cap + 1))
     size_law[-1] += crowded
@@ -155,7 +160,7 @@ def _cycle_means(rate, batch_time, size_law, waiting, spread):
     """
     idle, forming, excess = waiting
     sizes = np.arange(1, batch_time.size + 1)
-    service, squares = size_law @ batch_time, spread * (size_law @ batch_time**2)
+    service, squares = size_law @ batch_time, size_law @ (spread * batch_time**2)
     cycle = idle + service
     queued = (forming + excess * batch_time[-1] + rate * squares / 2) / cycle
     served = size_law @ (sizes * batch_time) / cycle
@@ -212,7 +217,7 @@ def left_behind_law(arrival_rate, batch_time, count, *, control_limit=1, service
     law = _law_below_cap(arrival_rate, batch_time, limit, service_cv2)
     left, sizes = np.arange(count), np.maximum(np.arange(cap), limit)
     departing = law @ (sizes[:, None] == np.arange(1, cap + 1))
-    joint = arrivals_law(arrival_rate * batch_time, service_cv2, left[:, None]) * departing
+    joint = arrivals_law((arrival_rate * batch_time)[:, None], service_cv2[:, None], left).T * departing
     total = _invert(lambda z: _departure_transform(z, arrival_rate, batch_time, sizes, service_cv2, law), count)
     joint[:, -1] = total - joint[:, :-1].sum(axis=1)
     return joint
@@ -220,8 +225,8 @@ def left_behind_law(arrival_rate, batch_time, count, *, control_limit=1, service
 
 def _departure_transform(points, rate, batch_time, sizes, service_cv2, law):
     cap, points = batch_time.size, points[:, None]
-    full = arrivals_transform(rate * batch_time[-1], service_cv2, points)
-    small = arrivals_transform(rate * batch_time[sizes - 1], service_cv2, points)
+    full = arrivals_transform(rate * batch_time[-1], service_cv2[-1], points)
+    small = arrivals_transform(rate * batch_time[sizes - 1], service_cv2[sizes - 1], points)
     terms = points**cap * small - points ** np.arange(cap) * full
     return (terms @ law) / (points**cap - full)[:, 0]
 

@@ -55,7 +55,10 @@ _STEADY = 1e-12
 def _damping(strength, spread):
     """Return -log E[exp(-strength S)] for a gamma S of mean 1 and squared variation `spread`."""
     # numpy's log1p loses the digits of a small complex number; scipy's does not.
-    return strength if spread < _STEADY else log1p(spread * strength) / spread
+    steady = np.asarray(spread) < _STEADY
+    if steady.all():
+        return strength
+    return np.where(steady, strength, log1p(spread * strength) / np.where(steady, 1.0, spread))
 
 
 def arrivals_transform(arrivals, service_cv2, points):
@@ -66,10 +69,12 @@ def arrivals_transform(arrivals, service_cv2, points):
 def arrivals_law(arrivals, service_cv2, count):
     """Return the probability of `count` (whole numbers) Poisson arrivals, mean `arrivals`, in a gamma time.
 
-    Negative binomial, in a form that turns Poisson without losing digits.
+    Negative binomial, in a form that turns Poisson without losing digits. For a `service_cv2` of each
+    row, shape (n, 1), `count` has one axis.
     """
+    service_cv2 = np.asarray(service_cv2)
     factors = np.log1p(service_cv2 * np.arange(np.max(count)))
-    rising = np.append(0, np.cumsum(factors))[count]
+    rising = np.concatenate([np.zeros((*factors.shape[:-1], 1)), np.cumsum(factors, axis=-1)], axis=-1)[..., count]
     odds = xlogy(count, arrivals) - count * np.log1p(service_cv2 * arrivals)
     return np.exp(rising + odds - gammaln(count + 1) - _damping(arrivals, service_cv2))
 

@@ -17,6 +17,7 @@ LAYERS = {
         *("processor_sharing", "static_batch", "replication"),
         *("latency", "fit", "roofline", "memory", "layer_shape", "layer_time", "layer_fit", "left_out"),
         *("calibration", "serving", "amortisation", "deployment", "engine_step", "operating_point"),
+        *("schedule", "length_fit", "rigid_batch", "timeout_batching", "dispatch", "simulated"),
     ],
     "systems": [
         *("batching", "engines", "step_time", "replica", "compiled_replica", "whole_batches", "simulation", "queues"),
@@ -24,7 +25,7 @@ LAYERS = {
         *("cost", "batch_limit", "frontier", "production_day"),
         *("boarding", "bus", "serving_records", "serving_run", "engine_runs"),
     ],
-    "page": ["expressions", "theme", "charts", "prose", "claims", "figures", "downloads", "book"],
+    "page": ["expressions", "theme", "charts", "batch_charts", "prose", "claims", "figures", "downloads", "book"],
 }
 LAYER_OF = {module: layer for layer, modules in LAYERS.items() for module in modules}
 TORCH = {"decode", "bench", "bus"}

@@ -45,7 +45,9 @@ from lib.footprint import BF16
 from lib.hardware import hardware
 from lib.lengths import LengthLaw, MeasuredLengths
 from lib.model import model
+from lib.rigid_batch import StepLaw
 from lib.roofline import decode_step
+from lib.schedule import static_schedule
 from lib.step_time import AffineStep
 from lib.trace import Trace
 from lib.workload import measured_workload
@@ -119,6 +121,7 @@ SCALES, CHATS = deployments.scales(DEPLOYED), deployments.traffic_of("azure-conv
 REPLICA = operating_point.replica(DEPLOYED, CHATS, slots=64)
 GRID = frontier.points(CHATS, models=("Llama-3-8B",), accelerators=("L40S",))
 LISTING = prices.listings()[0]
+V100 = {"arrival_rate": 500.0, "fixed_time": 1.9e-3, "marginal_time": 1.4e-4}
 
 # module: {function or record: its valid call, or several}
 CALLS = {
@@ -601,6 +604,47 @@ CALLS = {
             arrival_time=[1.0, 2.0], output_length=[5, 6], step_time=lambda *_: 1.0, prompt_length=[0, 4], slots=2
         ),
     },
+    "schedule": {
+        "Schedule": Without("a result"),
+        "static_schedule": call(output_length=[3, 1, 2], slots=2),
+        "continuous_schedule": call(output_length=[3, 1, 2], slots=2),
+        "idle_share": call(schedule=static_schedule([3, 1, 2], 2)),
+    },
+    "length_fit": {
+        "fitted_laws": call(law=MEASURED),
+        "distance": call(law=MEASURED, other=LOGNORMAL),
+        "max_ratio": call(law=MEASURED, batch_size=8),
+        "sorted_max_ratio": call(law=LOGNORMAL, batch_size=8, batches=2),
+    },
+    "rigid_batch": {
+        "StepLaw": Without("a result; what takes it checks its numbers"),
+        "RigidBatch": Without("a result"),
+        "step_law": call(accelerator="H100 SXM", model="Llama-3-8B", context=1024),
+        "rigid_batch": call(lengths=[2.0, 9.0], law=StepLaw(0.02, 0.001), batch_cap=4),
+    },
+    "timeout_batching": {
+        "timeout_batch_size": call(**V100, timeout=1e-3),
+        "timeout_sojourn_time": call(**V100, timeout=1e-3),
+        "timeout_busy_fraction": call(**V100, timeout=1e-3),
+        "timeout_size_law": call(**V100, timeout=1e-3),
+        "timeout_sojourn_quantile": call(level=0.9, **V100, timeout=1e-3),
+        "best_timeout": call(arrival_rate=500.0, fixed_time=1.9e-3),
+        "harmless_timeout": call(**V100, loss=0.01),
+        "sojourn_time_of": Without("a formula that the page computes with: its callers have checked what it gets"),
+    },
+    "dispatch": {
+        "Dispatch": Without("a result"),
+        "Advice": Without("a result"),
+        "dispatched": call(**V100, timeout=1e-3),
+        "smallest_cap": call(**V100, loss=0.01),
+        "advised": call(**V100, timeout=1e-3, loss=0.01),
+    },
+    "simulated": {
+        "Points": Without("a result"),
+        "experiments": call(),
+        "points": Without("its series are positional: tested in test_simulated"),
+        "effort": call(experiment="longest"),
+    },
     "replication": {
         "without_warm_up": call(values=[1.0, 2.0, 3.0], share=0.5),
         "mean_interval": call(replications=[1.0, 2.0] * 10, level=0.9),
@@ -648,6 +692,8 @@ ALLOWED = {
     "DynamicBatching.timeout": {"infinity": "no timeout", "zero": "serve what there is"},
     "rank_correlation": {"zero": "independent", "negative": "the reverse order"},
     "LengthLaw.longest": {"infinity": "no limit"},
+    "rigid_batch.lengths": {"zero": "nothing may be wanted"},
+    "harmless_timeout.loss": {"zero": "no loss"},
     "MeasuredLengths.longest": {"infinity": "no limit"},
     "price_rate": {"zero": "a machine may be free"},
     "break_even_rate.price_rate": {},

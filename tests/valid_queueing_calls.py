@@ -49,8 +49,8 @@ CALLS = {
         ["disc_roots", "arrivals_transform", "arrivals_law", "starts_above", "landing_law", "returns_below"], PART),
     "bulk": {
         "BulkQueue": RESULT,
-        "bulk_queue": {**BATCHES, "control_limit": 2, "service_cv2": 0.5},
-        "left_behind_law": {**BATCHES, "count": 3, "control_limit": 2, "service_cv2": 0.5},
+        "bulk_queue": {**BATCHES, "control_limit": 2, "service_cv2": [0.5, 0.3]},
+        "left_behind_law": {**BATCHES, "count": 3, "control_limit": 2, "service_cv2": [0.5, 0.3]},
         "timeout_queue": {**BATCHES, "timeout": 0.5},
     },
     "exponential_batch": {

@@ -1,0 +1,107 @@
+"""Figures of batches: who sits in which slot, and curves with the simulated points that belong to them.
+
+A chart receives arrays, and for sliders the model's own expressions; it computes nothing itself.
+"""
+
+import altair as alt
+import numpy as np
+
+from lib import theme
+
+SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down")
+
+
+def slots(schedules, *, names, description):
+    """Return a bar for each request, slot by slot, and what each slot idles.
+
+    Parameters
+    ----------
+    schedules : dict of str to lib.schedule.Schedule
+        By policy, drawn one below the other.
+    names : tuple of str
+        What the full and the hollow bars are.
+    description : str
+
+    Returns
+    -------
+    altair.LayerChart
+    """
+    order, columns = [], {key: [] for key in ("row", "from", "to", "kind")}
+    for policy, schedule in schedules.items():
+        last = int(schedule.slot.max())
+        order += [f"{policy} {slot + 1}" for slot in range(last + 1)] + [f" {len(order)}"]
+        for first, end, kind in ((schedule.start, schedule.end, names[0]), (schedule.end, schedule.freed, names[1])):
+            some = end > first
+            columns["row"] += [f"{policy} {slot + 1}" for slot in schedule.slot[some]]
+            columns["from"] += first[some].tolist()
+            columns["to"] += end[some].tolist()
+            columns["kind"] += [kind] * int(some.sum())
+    rows = alt.Chart(theme.rows(**columns))
+    y = alt.Y("row:N", title=None, sort=order).scale(domain=order[:-1], paddingInner=0.12).axis(
+        labelExpr="test(/ 1$/, datum.label) ? slice(datum.label, 0, -2) : ''",
+        ticks=False, domain=False, grid=False, labelLimit=120,
+    )  # fmt: skip
+    x = alt.X("from:Q", title="steps (tokens of one request)")
+    legend = alt.Legend(title=None)
+    bars = rows.mark_bar(strokeWidth=1).encode(
+        x, alt.X2("to:Q"), y,
+        fill=alt.Fill("kind:N", legend=legend).scale(domain=[*names], range=[theme.light("weights"), "transparent"]),
+        stroke=alt.Stroke("kind:N", legend=legend).scale(
+            domain=[*names], range=[theme.GROUND[0], theme.light("arithmetic")]
+        ),
+        strokeDash=alt.StrokeDash("kind:N", legend=legend).scale(domain=[*names], range=[[1, 0], [2, 2]]),
+    )  # fmt: skip
+    return theme.finished(bars, description, height=14 * len(order))
+
+
+def curves(lines, points, *, x, y, x_axis=None, y_axis=None, columns=None, description):
+    """Return curves, and simulated points with their intervals; points are never joined.
+
+    Parameters
+    ----------
+    lines : dict of str to (meaning, dash, x, y)
+        Legend text to a meaning of `theme.COLOURS`, a dash pattern and arrays of shape (n,).
+    points : dict of str to (x, mean, low, high)
+        Legend text to arrays of shape (m,): a shape for each entry, six at most.
+    x, y : tuple of (str, dict)
+        Title with its unit, and options of Altair's scale.
+    x_axis, y_axis : dict, optional
+        Options of Altair's axes.
+    columns : int, optional
+        Of the legend.
+    description : str
+
+    Returns
+    -------
+    altair.LayerChart
+    """
+    across = alt.X("x:Q", title=x[0]).scale(**x[1]).axis(**(x_axis or {}))
+    up = alt.Y("y:Q", title=y[0]).scale(**y[1]).axis(**(y_axis or {}))
+    grid = theme.rows(
+        x=np.concatenate([at for *_, at, _ in lines.values()]),
+        y=np.concatenate([values for *_, values in lines.values()]),
+        series=np.repeat([*lines], [len(values) for *_, values in lines.values()]),
+    )
+    shown = {"title": None} | ({"columns": columns} if columns else {})
+    legend = alt.Legend(symbolType="stroke", symbolSize=500, **shown)
+    colours = [theme.light(meaning) for meaning, *_ in lines.values()]
+    dashes = [dash for _, dash, *_ in lines.values()]
+    drawn = alt.Chart(grid).mark_line(clip=True).encode(
+        across, up,
+        color=alt.Color("series:N", legend=legend).scale(domain=[*lines], range=colours),
+        strokeDash=alt.StrokeDash("series:N", legend=legend).scale(domain=[*lines], range=dashes),
+    )  # fmt: skip
+    return theme.finished(alt.layer(drawn, *_simulated(points, across, (y[0], up), shown)), description)
+
+
+def _simulated(points, across, up, shown):
+    """Return the layers of points and of their intervals."""
+    if not points:
+        return []
+    at, mean, low, high = (np.concatenate([one[part] for one in points.values()]) for part in range(4))
+    marks = np.repeat([*points], [len(one[0]) for one in points.values()])
+    seen = alt.Chart(theme.rows(x=at, y=mean, low=low, high=high, mark=marks))
+    shape = alt.Shape("mark:N", legend=alt.Legend(**shown)).scale(domain=[*points], range=SHAPES[: len(points)])
+    spans = seen.mark_rule(color=theme.light("simulated")).encode(across, alt.Y("low:Q", title=up[0]), alt.Y2("high:Q"))
+    dots = seen.mark_point(filled=True, color=theme.light("simulated"), size=55).encode(across, up[1], shape=shape)
+    return [spans, dots]

@@ -1,0 +1,1 @@
+"""What is simulated for the chapters: see ``scripts/simulate_batching.py``."""
