@@ -82,7 +82,6 @@ class StepTimes:
             if arguments.array(name, getattr(self, name), above=0).shape != shape:
                 raise ValueError(f"{name} must have shape {shape}, got {np.shape(getattr(self, name))}")
 
-
     def step_time(self, size, length):
         """Return the time of a step of `size` sequences of `length` tokens, s.
 

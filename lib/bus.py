@@ -1,5 +1,6 @@
 """The bus itself: a decoder with slots, run on this machine's processor and timed as it goes."""
 
+import random
 import time
 
 import torch
@@ -25,7 +26,8 @@ class Bus:
     -----
     Tokens are drawn greedily from random weights and mean nothing; the time of a step does not
     depend on them. The cache is filled with random numbers first: memory that nobody wrote
-    to is not really there, and would be read too fast.
+    to is not really there, and would be read too fast. A probe is a step done twice, the second time off the
+    clock: it says what that step takes without being part of the run.
     """
 
     def __init__(self, decoder, slots, prompt, room):
@@ -43,12 +45,13 @@ class Bus:
         self.cache = decode.cache(decoder, self.slots, room, storage=storage)
         self.prompts = torch.randint(0, vocabulary, (self.slots, self.prompt), generator=generator)
         self.tokens = torch.randint(0, vocabulary, (self.slots, 1), generator=generator)
-        self.taken, self.started = 0, time.perf_counter()
+        self.start(0.0)
 
-    def start(self):
-        """Empty the bus and set its clock to 0."""
-        self.taken, self.started = 0, time.perf_counter()
+    def start(self, probe_share, *, seed=0):
+        """Empty the bus, set its clock to 0, and say which share of the steps is to be probed, drawn by a seed."""
+        self.share, self.rng, self.probes = probe_share, random.Random(seed), []
         self.cache.filled[:] = [0] * self.slots
+        self.taken, self.started = 0, time.perf_counter()
 
     def wait(self, until):
         """Sleep until that time, and return the time."""
@@ -59,18 +62,39 @@ class Bus:
 
     def board(self, count):
         """Read `count` prompts into the slots behind those taken, and return the time."""
-        first, last = self.taken, self.taken + count
-        self.cache.filled[first:last] = [0] * count
-        logits = decode.forward(self.decoder, self.cache, self.prompts[:count], first)
-        self.tokens[first:last, 0] = logits.argmax(dim=-1)
-        self.taken = last
-        return self._now()
+        first, self.taken = self.taken, self.taken + count
+        return self._run(self.prompts[:count], first, 0)
 
     def step(self):
         """Give each slot taken a token, and return the time."""
-        logits = decode.forward(self.decoder, self.cache, self.tokens[: self.taken])
-        self.tokens[: self.taken, 0] = logits.argmax(dim=-1)
-        return self._now()
+        return self._run(self.tokens[: self.taken], 0, max(self.cache.filled[: self.taken]) + 1)
+
+    def _run(self, tokens, first, longest):
+        """Read tokens, and return the time; sometimes do the same work once more before or after, off the clock."""
+        slots = slice(first, first + len(tokens))
+        if not longest:
+            self.cache.filled[slots] = [0] * len(tokens)
+        held = self.cache.filled[slots]
+        probed = self.share > 0 and (not longest or self.rng.random() < self.share)
+        before = probed and self.rng.random() < 0.5
+        if before:
+            self._probe(tokens, first, longest, held)
+        logits = decode.forward(self.decoder, self.cache, tokens, first)
+        self.tokens[slots, 0] = logits.argmax(dim=-1)
+        now = self._now()
+        if probed and not before:
+            self._probe(tokens, first, longest, held)
+        return now
+
+    def _probe(self, tokens, first, longest, held):
+        """Time the work, leave everything as it was, and hold the clock meanwhile."""
+        slots, began = slice(first, first + len(tokens)), time.perf_counter()
+        after, self.cache.filled[slots] = self.cache.filled[slots], held
+        decode.forward(self.decoder, self.cache, tokens, first).argmax(dim=-1)
+        self.cache.filled[slots] = after
+        took = time.perf_counter() - began
+        self.started += took
+        self.probes.append((len(tokens), longest, took))
 
     def leave(self, slot):
         """Free a slot; the last one taken moves into it."""
@@ -79,20 +103,11 @@ class Bus:
             decode.move(self.cache, self.taken, slot)
             self.tokens[slot] = self.tokens[self.taken]
 
-    def step_time(self, size, longest, *, ragged):
-        """Return the time of a step that ends with `longest` tokens in the longest sequence, as many or half in others."""
-        self.start()
-        self.taken = size
-        other = max(longest // 2, 1) if ragged else longest
-        self.cache.filled[:size] = [longest - 1] + [other - 1] * (size - 1)
-        before = self._now()
+    def step_time(self, size):
+        """Return the time of a step of so many sequences that have just boarded; empties the bus."""
+        self.start(0.0)
+        before = self.board(size)
         return self.step() - before
-
-    def boarding_time(self, count):
-        """Return how long it takes to read `count` prompts."""
-        self.start()
-        before = self._now()
-        return self.board(count) - before
 
     def _now(self):
         return time.perf_counter() - self.started
@@ -125,6 +140,5 @@ def bus(model, slots, prompt, room, *, dtype="fp32", linear="auto", threads=1):
     made = Bus(decode.decoder(model, dtype=dtype, linear=linear), slots, prompt, room)
     torch.set_num_threads(threads)
     for size in sorted({1, made.slots}):
-        made.boarding_time(size)
-        made.step_time(size, made.prompt + 1, ragged=size > 1)
+        made.step_time(size)
     return made

@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from lib import arguments, records, serving_records, simulation
+from lib import arguments, records, simulation
 from lib.batching import ContinuousBatching, DynamicBatching
-from lib.boarding import POLICIES
+from lib.boarding import POLICIES, StepTimes
 from lib.trace import Trace
 
 FOLDER = records.FOLDER / "engines"
@@ -66,7 +66,7 @@ def predicted(steps, slots):
     """
     _with("steps", steps, ("prompt", "output_length", "visits"))
     slots = arguments.array("slots", slots, least=1, whole=True).ravel()
-    times = serving_records.step_times(steps["prompt"], steps["visits"])
+    times = _times(steps["prompt"], steps["visits"])
     lengths = np.array(steps["output_length"])
     requests = Trace(np.zeros(lengths.shape), np.full(lengths.shape, steps["prompt"]), lengths)
     cases = []
@@ -76,6 +76,13 @@ def predicted(steps, slots):
             first, last = made.first_token_time, made.finish_time
             cases.append({"policy": policy, "slots": count} | _means(first, last, last.max(), lengths))
     return {"from": {key: steps[key] for key in KEPT if key in steps}, "cases": cases}
+
+
+def _times(prompt, visits):
+    """Return the step times that visits found, means of all."""
+    sizes, longest = (np.array(visits[0][key]) for key in ("sizes", "longest"))
+    found = np.mean([visit["time"] for visit in visits], axis=0).reshape(sizes.size, longest.size + 1)
+    return StepTimes(prompt=prompt, sizes=sizes, longest=longest, steps=found[:, :-1], boarding=found[:, -1])
 
 
 def _rules(policy, slots):
@@ -88,7 +95,11 @@ def _rules(policy, slots):
 def _means(first_token, finish, makespan, output_length):
     several = output_length > 1
     tokens = (finish - first_token)[several] / (output_length[several] - 1)
-    return {"makespan": float(makespan), "first_token": float(first_token.mean()), "time_per_token": float(tokens.mean())}
+    return {
+        "makespan": float(makespan),
+        "first_token": float(first_token.mean()),
+        "time_per_token": float(tokens.mean()),
+    }
 
 
 def _with(name, content, keys):

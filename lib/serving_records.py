@@ -1,7 +1,7 @@
 """Runs of a bus that `lib.serving_run` recorded: written, read, summed up and replayed. No torch here.
 
-Each run keeps what became of every request, how long every step took, and the step times that
-were measured right before and after it: with those the same requests are simulated.
+Each run keeps what became of every request, how long every step took, and how long the probes took: steps
+done once more, off the clock, in between. With the probes' times the same requests are simulated.
 """
 
 from dataclasses import dataclass, field
@@ -19,7 +19,8 @@ FOLDER = records.FOLDER / "serving"
 FIELDS = ("schema", "kind", "library", "date", "command", "complete", "seconds", "machine", "versions", "settings",
           "requests", "runs")  # fmt: skip
 KIND = "served"
-STEADY = 0.15
+STEADY = 0.1
+LEAST_PROBES = 8
 LEAST_ROUNDS = 2
 
 
@@ -43,9 +44,9 @@ class Run:
     ride : Ride
         As it went.
     times : StepTimes
-        Medians of the visits before and after the run.
-    drift : float
-        How much longer the steps took in the visit after than in the one before, median, as a share.
+        From the probes.
+    excess : float
+        How much longer all steps of the run took than its probes say, as a share.
     """
 
     policy: str
@@ -57,7 +58,7 @@ class Run:
     output_length: np.ndarray
     ride: Ride
     times: StepTimes
-    drift: float
+    excess: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -176,24 +177,30 @@ def _run(content, one):
     requests, steps = content["requests"], one["steps"]
     columns = ("boarded", "first_token", "finish"), ("kind", "end", "time", "size", "least", "most")
     made = Ride(*(np.array(one[key]) for key in columns[0]), *(np.array(steps[key]) for key in columns[1]))
-    before, after = one["visits"]
+    times = step_times(requests["prompt"], one["probes"], one["slots"])
+    told = [
+        times.step_time(size, requests["prompt"] + most) if kind else times.boarding_time(size)
+        for kind, size, most in zip(made.step_kind, made.step_size, made.step_most, strict=True)
+    ]
     return Run(
         policy=one["policy"], slots=one["slots"], load=one["load"], round=one["round"],
         arrival_time=np.array(one["arrival_time"]), prompt=requests["prompt"], ride=made,
-        output_length=np.array(requests["output_length"]), times=step_times(requests["prompt"], one["visits"]),
-        drift=float(np.median(np.divide(after["time"], before["time"])) - 1),
+        output_length=np.array(requests["output_length"]), times=times,
+        excess=float(made.step_time.sum() / np.sum(told) - 1),
     )  # fmt: skip
 
 
-def step_times(prompt, visits):
-    """Return the step times that visits found, medians of all.
+def step_times(prompt, probes, slots):
+    """Return the step times that probes found, hiccups of the machine included.
 
     Parameters
     ----------
     prompt : int
         Tokens of each prompt.
-    visits : list of dict
-        Each with ``sizes``, ``longest``, and ``time``: for each size the step at each length, then the boarding; s.
+    probes : dict
+        Lists ``size``, ``longest`` (0 where prompts were read) and ``time``, s.
+    slots : int
+        Largest size of the table.
 
     Returns
     -------
@@ -202,19 +209,58 @@ def step_times(prompt, visits):
     Raises
     ------
     ValueError
-        If there is no visit, or they differ in what they visited.
+        If an argument breaks its rule, or steps or boardings were not probed.
+
+    Notes
+    -----
+    One slope in the tokens of the longest sequence, for each sequence; then means of neighbouring sizes,
+    `LEAST_PROBES` or more together, with straight lines between them. Boarding: means by prompts.
     """
-    arguments.record("visits", visits, list)
-    visits = [arguments.record("visits", visit, dict) for visit in visits]
-    if len(states := {(tuple(visit["sizes"]), tuple(visit["longest"])) for visit in visits}) != 1:
-        raise ValueError(f"visits must be of the same sizes and lengths, at least one, got {len(states)} kinds")
-    sizes, longest = (np.array(visits[0][key]) for key in ("sizes", "longest"))
-    found = np.median([visit["time"] for visit in visits], axis=0).reshape(sizes.size, longest.size + 1)
-    return StepTimes(prompt=prompt, sizes=sizes, longest=longest, steps=found[:, :-1], boarding=found[:, -1])
+    slots = int(arguments.number("slots", slots, least=1, whole=True))
+    prompt = int(arguments.number("prompt", prompt, least=1, whole=True))
+    if {*arguments.record("probes", probes, dict)} < {"size", "longest", "time"}:
+        raise ValueError(f"probes must hold size, longest and time, got {', '.join(probes) or 'nothing'}")
+    size, longest, time = (np.array(probes[name], float) for name in ("size", "longest", "time"))
+    steps = longest > 0
+    if not steps.any() or steps.all():
+        raise ValueError(f"probes must be of steps and of boardings, got {steps.sum()} steps of {steps.size}")
+    at = np.arange(1, slots + 1)
+    slope = _slope(size[steps], longest[steps] - prompt, time[steps])
+    fixed = _by_size(size[steps], time[steps] - slope * size[steps] * (longest[steps] - prompt), at, LEAST_PROBES)
+    ends = np.array([prompt, max(prompt + 1, int(longest.max()))])
+    return StepTimes(
+        prompt=prompt, sizes=at, longest=ends, steps=fixed[:, None] + slope * at[:, None] * (ends - prompt),
+        boarding=_by_size(size[~steps], time[~steps], at, 1),
+    )  # fmt: skip
+
+
+def _slope(size, beyond, time):
+    """Return what a token of the longest sequence adds for each sequence, s: within sizes, and not below 0."""
+    tokens, left = size * beyond, time.copy()
+    for one in np.unique(size):
+        same = size == one
+        tokens[same] -= tokens[same].mean()
+        left[same] -= left[same].mean()
+    spread = float(tokens @ tokens)
+    return max(float(tokens @ left) / spread, 0.0) if spread else 0.0
+
+
+def _by_size(size, time, at, least):
+    """Return the time at each size: means of neighbouring sizes, `least` together, straight lines between them."""
+    order = np.argsort(size, kind="stable")
+    size, time = size[order], time[order]
+    ends = [*(np.flatnonzero(np.diff(size)) + 1), len(size)]
+    groups, first = [], 0
+    for end in ends:
+        if end - first >= least or end == len(size):
+            groups.append((size[first:end].mean(), time[first:end].mean()))
+            first = end
+    centres, means = np.array(groups).T
+    return np.interp(at, centres, means)
 
 
 def replayed(run):
-    """Return the run simulated: the same requests and rules, step times from the visits around it.
+    """Return the run simulated: the same requests and rules, step times from its probes.
 
     Parameters
     ----------
@@ -313,7 +359,7 @@ def first_token_time(run, ride):
 
 
 def publishable(record):
-    """Return whether a record is complete, has `LEAST_ROUNDS` rounds, and its machine drifted less than `STEADY`.
+    """Return whether a record is complete, has `LEAST_ROUNDS` rounds, and its steps took what its probes say.
 
     Parameters
     ----------
@@ -322,11 +368,11 @@ def publishable(record):
     Returns
     -------
     bool
-        The drift is the median over its runs.
+        Within `STEADY`, in the median of its runs.
     """
     arguments.record("record", record, Record)
     rounds = {run.round for run in record.runs}
-    steady = float(np.median([abs(run.drift) for run in record.runs])) < STEADY
+    steady = float(np.median([abs(run.excess) for run in record.runs])) < STEADY
     return bool(record.content["complete"] and len(rounds) >= LEAST_ROUNDS and steady)
 
 

@@ -1,9 +1,9 @@
 """Serve one workload slot by slot on this machine: ``python -m lib.serving_run --help``.
 
 The same requests ride a padded coach, a coach with early exit and a loop bus, at several slot
-counts, and once more as they arrive one by one. Right before and after each run the steps are
-timed in states like those of the run: with these times, and nothing from the run itself, the run
-can be simulated. Runs go in rounds, each in a new order. The record is written after every run.
+counts, and once more as they arrive one by one. In between, steps are probed: done once more, off
+the clock. With the times of the probes, and nothing from the run itself, the run can be simulated.
+Runs go in rounds, each in a new order. The record is written after every run.
 """
 
 import argparse
@@ -29,7 +29,8 @@ from lib.units import GB, quantity
 TIMES_LAST_CACHE = 10
 MEMORY_SHARE = 0.85
 LEAST_CV = 0.8
-REPEATS = 2
+REPEATS = 5
+PROBE_ALL_FROM = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +41,7 @@ class Plan:
     dtype: str
     linear: str
     threads: int | None
+    policies: tuple
     slots: tuple
     loads: tuple
     requests: int
@@ -54,8 +56,8 @@ class Plan:
 
 
 def plan(
-    name="Llama-3-8B", *, divisor=4, dtype="fp32", slots=(4, 8, 16, 32), loads=(0.6,), requests=64, mean=20.0,
-    longest=120, prompt=8, seed=0, rounds=2, seconds=1800.0, threads=None, linear="auto", output=None,
+    name="Llama-3-8B", *, divisor=4, dtype="fp32", policies=POLICIES, slots=(4, 8, 16, 32), loads=(0.6,), requests=64,
+    mean=20.0, longest=120, prompt=8, seed=0, rounds=2, seconds=1800.0, threads=None, linear="auto", output=None,
 ):  # fmt: skip
     """Return a plan whose every part was checked.
 
@@ -66,6 +68,8 @@ def plan(
     divisor : int
         How much smaller the model is made: see `lib.llama.stand_in`.
     dtype : {"fp32", "bf16"}
+    policies : sequence of str
+        Of `lib.boarding.POLICIES`.
     slots : sequence of int
         Slot counts, each at least 1. Arrivals one by one use the second largest.
     loads : sequence of float
@@ -103,6 +107,9 @@ def plan(
     dtype = arguments.choice("dtype", dtype, measurement.DTYPES)
     bench.refuse("cpu", dtype, linear)
     slots = tuple(sorted({*map(int, arguments.array("slots", slots, least=1, whole=True).ravel())}))
+    policies = tuple(arguments.choice("policies", policy, POLICIES) for policy in policies)
+    if not policies:
+        raise ValueError("policies must hold at least one, got none")
     loads = tuple(map(float, arguments.array("loads", loads, above=0).ravel())) if np.size(loads) else ()
     whole = {
         key: int(arguments.number(key, value, least=least, whole=True))
@@ -117,7 +124,7 @@ def plan(
     output = Path(serving_records.FOLDER / "local.json" if output is None else output)
     if output.suffix != ".json":
         raise ValueError(f"output must end in .json, got {output}")
-    command = ["--model", name, "--divisor", divisor, "--dtype", dtype, "--slots", *slots]
+    command = ["--model", name, "--divisor", divisor, "--dtype", dtype, "--policies", *policies, "--slots", *slots]
     command += ["--loads", *loads] if loads else ["--loads", "none"]
     command += [
         word for key in ("requests", "longest", "prompt", "seed", "rounds") for word in (f"--{key}", whole[key])
@@ -125,8 +132,9 @@ def plan(
     command += ["--mean", f"{mean:g}", "--linear", linear]
     command += [] if threads is None else ["--threads", threads]
     return Plan(
-        model=shape, dtype=dtype, linear=linear, threads=threads, slots=slots, loads=loads, mean=mean, seconds=seconds,
-        output=output, command=shlex.join(["python", "-m", "lib.serving_run", *map(str, command)]), **whole,
+        model=shape, dtype=dtype, linear=linear, threads=threads, policies=policies, slots=slots, loads=loads,
+        mean=mean, seconds=seconds, output=output, **whole,
+        command=shlex.join(["python", "-m", "lib.serving_run", *map(str, command)]),
     )  # fmt: skip
 
 
@@ -142,9 +150,9 @@ def cases(plan):
     list of tuple
     """
     arguments.record("plan", plan, Plan)
-    at_once = [(policy, slots, 0.0) for slots in plan.slots for policy in POLICIES]
+    at_once = [(policy, slots, 0.0) for slots in plan.slots for policy in plan.policies]
     slots = plan.slots[max(len(plan.slots) - 2, 0)]
-    return at_once + [(policy, slots, load) for load in plan.loads for policy in POLICIES]
+    return at_once + [(policy, slots, load) for load in plan.loads for policy in plan.policies]
 
 
 def served(plan, *, quiet=False):
@@ -213,59 +221,36 @@ def _bus(plan, content):
     return made
 
 
-def _sizes(slots):
-    """Return the sizes at which steps are timed: 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, ... to the slots."""
-    found = {1, slots} | {base * 2**power for base in (2, 3) for power in range(12)}
-    return sorted(size for size in found if size <= slots)
-
-
-def _visit(plan, bus, slots, policy):
-    """Time steps in states like those of a run: every size, short and long.
-
-    A batch that boarded together, with equal prompts, stays equally long; a continuous one does not.
-    """
-    sizes, longest, ragged = _sizes(slots), [plan.prompt + 1, plan.prompt + plan.longest], policy == "continuous"
-    rounds = [
-        [[bus.step_time(size, length, ragged=ragged) for length in longest] for size in sizes] for _ in range(REPEATS)
-    ]
-    boarding = [[bus.boarding_time(size)] for size in sizes]
-    times = np.hstack([np.min(rounds, axis=0), boarding])
-    return {"sizes": sizes, "longest": longest, "time": [float(f"{seconds:.5g}") for seconds in times.ravel()]}
+def _probe_share(slots):
+    """Return which share of the steps is probed: few slots make many steps, so that fewer of them will do."""
+    return min(1.0, slots / PROBE_ALL_FROM)
 
 
 def _run(plan, content, bus, policy, slots, load):
-    """Return one run with the visits before and after it."""
-    before = _visit(plan, bus, slots, policy)
+    """Return one run with its probes."""
     lengths = content["requests"]["output_length"]
     arrivals = np.zeros(len(lengths))
     if load:
         if (known := content["settings"]["rates"].get(f"{load:g}")) is None:
-            known = load * _most(plan, before, slots, lengths)
+            known = load * slots / (np.mean(lengths) * np.mean([bus.step_time(slots) for _ in range(REPEATS)]))
             content["settings"]["rates"][f"{load:g}"] = known
         arrivals = np.array(content["requests"]["unit_arrival_time"]) / known
-    bus.start()
+    bus.start(_probe_share(slots), seed=len(content["runs"]))
     made = ride(arrivals, lengths, policy, slots, bus)
-    digits = {
-        key: [float(f"{value:.6g}") for value in getattr(made, key)] for key in ("boarded", "first_token", "finish")
-    }
     steps = {
-        "kind": made.step_kind.tolist(), "end": [round(value, 5) for value in made.step_end.tolist()],
-        "time": [float(f"{value:.4g}") for value in made.step_time], "size": made.step_size.tolist(),
-        "least": made.step_least.tolist(), "most": made.step_most.tolist(),
+        "kind": made.step_kind.tolist(), "end": _rounded(made.step_end), "time": _rounded(made.step_time),
+        "size": made.step_size.tolist(), "least": made.step_least.tolist(), "most": made.step_most.tolist(),
     }  # fmt: skip
-    came = [round(value, 5) for value in arrivals.tolist()]
+    size, longest, seconds = zip(*bus.probes, strict=True)
     return {
-        "policy": policy, "slots": slots, "load": load, "arrival_time": came, **digits, "steps": steps,
-        "visits": [before, _visit(plan, bus, slots, policy)],
+        "policy": policy, "slots": slots, "load": load, "arrival_time": _rounded(arrivals),
+        **{name: _rounded(getattr(made, name)) for name in ("boarded", "first_token", "finish")}, "steps": steps,
+        "probes": {"size": size, "longest": longest, "time": _rounded(seconds)},
     }  # fmt: skip
 
 
-def _most(plan, visit, slots, lengths):
-    """Return the requests per second that all slots together serve: prompts and steps at the mean length."""
-    times = serving_records.step_times(plan.prompt, [visit])
-    mean = np.mean(lengths)
-    step = float(np.interp(plan.prompt + mean, times.longest, times.steps[-1]))
-    return slots / ((mean - 1) * step + times.boarding[0] * slots)
+def _rounded(seconds):
+    return [round(float(value), 5) for value in seconds]
 
 
 def _requests(plan):
@@ -363,9 +348,9 @@ def report(content):
             f"{policy:12} {slots:5} {load:5.2f} {made:8.2f} s {made_there:8.2f} s {made_there / made - 1:6.1%} "
             f"{1e3 * tpot:5.1f} ms {1e3 * tpot_there:6.1f} ms {tpot_there / tpot - 1:6.1%}"
         )
-    drifts = [abs(run.drift) for run in record.runs]
-    apart = f"{np.median(drifts):.1%} apart in the median, {max(drifts):.1%} at most"
-    lines += ["", f"steps after a run against those before it: {apart}"]
+    excess = [abs(run.excess) for run in record.runs]
+    apart = f"{np.median(excess):.1%} apart in the median, {max(excess):.1%} at most"
+    lines += ["", f"steps of a run against its probes: {apart}"]
     if content["complete"] and not serving_records.publishable(record):
         lines.append("This record is too noisy or too short to publish. Close other programs and run again.")
     return "\n".join(lines)
@@ -381,6 +366,7 @@ def _parser():
     parser.add_argument("--model", default="Llama-3-8B", help="a model of the catalogue (default: Llama-3-8B)")
     parser.add_argument("--divisor", type=int, default=4, help="make it smaller by this number (default: 4)")
     parser.add_argument("--dtype", default="fp32", help="fp32 or bf16 (default: fp32)")
+    parser.add_argument("--policies", nargs="+", default=POLICIES, help=f"of {', '.join(POLICIES)} (default: all)")
     parser.add_argument("--slots", type=int, nargs="+", default=[4, 8, 16, 32], help="slot counts (default: 4 8 16 32)")
     parser.add_argument("--loads", nargs="+", default=["0.6"], help="for arrivals one by one, or none (default: 0.6)")
     parser.add_argument("--requests", type=int, default=64, help="default: 64")

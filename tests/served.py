@@ -2,27 +2,25 @@
 
 import numpy as np
 
-from lib import serving_records
-from lib.boarding import POLICIES, Timetable, ride
+from lib.boarding import POLICIES, StepTimes, Timetable, ride
 
 LENGTHS = [3, 1, 9, 2, 5, 2]
 
 
-def visit(slower=1.0, sizes=(1, 2), longest=(5, 14)):
-    """Return what a visit finds where a step takes 1 s + 0.1 s a slot + 1 ms a token, and a prompt 0.5 s."""
-    times = [[1 + 0.1 * size + 1e-3 * length for length in longest] + [0.5 * size] for size in sizes]
-    return {"sizes": [*sizes], "longest": [*longest], "time": [slower * value for row in times for value in row]}
-
-
 def run(policy, round=0, load=0.0, arrival_time=(0.0,) * 6, slower=1.0):
-    """Return a run on two slots that went as its visits say."""
-    times = serving_records.step_times(4, [visit(slower)])
+    """Return a run on two slots: a step takes 1 s + 0.1 s a slot + 1 ms a token, a prompt 0.5 s; probes say so too."""
+    times = StepTimes(
+        prompt=4, sizes=[1, 2], longest=[4, 14], steps=[[1.104, 1.114], [1.208, 1.228]], boarding=[0.5, 1.0]
+    )
     made = ride(arrival_time, LENGTHS, policy, 2, Timetable(times))
     steps = {name: getattr(made, f"step_{name}").tolist() for name in ("kind", "end", "time", "size", "least", "most")}
+    states = [(size, longest) for size in (1, 2) for longest in (4, 14)] * 4
+    probed = [slower * times.step_time(*state) for state in states] + [slower * 0.5, slower * 1.0]
+    size, longest = ([*column] for column in zip(*states, (1, 0), (2, 0), strict=True))
     return {
         "round": round, "policy": policy, "slots": 2, "load": load, "arrival_time": [*arrival_time], "steps": steps,
         **{name: getattr(made, name).tolist() for name in ("boarded", "first_token", "finish")},
-        "visits": [visit(slower), visit(slower)],
+        "probes": {"size": size, "longest": longest, "time": probed},
     }  # fmt: skip
 
 

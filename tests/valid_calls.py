@@ -465,7 +465,7 @@ CALLS = {
         "content_of": call(path=SERVED_PATH),
         "record": call(path=SERVED_PATH),
         "summed_up": call(name=Text("served"), content=SERVED),
-        "step_times": call(prompt=4, visits=SERVED["runs"][0]["visits"]),
+        "step_times": call(prompt=4, probes=SERVED["runs"][0]["probes"], slots=2),
         "replayed": call(run=SERVED_RUN),
         "simulated": call(run=SERVED_RUN),
         "makespan": call(ride=SERVED_RUN.ride),
@@ -478,8 +478,8 @@ CALLS = {
     "serving_run": {
         "Plan": Without("a result: plan makes it from arguments that it has checked"),
         "plan": call(
-            name="Llama-3-8B", divisor=8, dtype="fp32", slots=[2, 4], loads=[0.5], requests=16, mean=6.0, longest=40,
-            prompt=4, seed=1, rounds=2, seconds=5.0, threads=1, linear="plain", output=RECORD_PATH,
+            name="Llama-3-8B", divisor=8, dtype="fp32", policies=["padded"], slots=[2, 4], loads=[0.5], requests=16,
+            mean=6.0, longest=40, prompt=4, seed=1, rounds=2, seconds=5.0, threads=1, linear="plain", output=RECORD_PATH,
         ),
         "cases": call(plan=serving_run.plan()),
         "served": Without("it takes seconds; tests/test_serving_run.py tries it"),

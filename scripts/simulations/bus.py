@@ -124,7 +124,7 @@ def load():
 
 
 def little():
-    """Requests in flight against arrival rate where all come by themselves, and the rate of as many in a closed loop."""
+    """Requests in flight where all come by themselves, and the rate of as many in a closed loop."""
     for flight in (1, 2, 4, 8, 16, 32, 64, 128):
         rate = flight / (MEAN * (ALONE + flight * LAW.marginal_time))
 
