@@ -1,5 +1,7 @@
 """The loop bus: time per token, who rides, who waits, and what static and dynamic batches do with the same requests."""
 
+from importlib.util import find_spec
+
 import numpy as np
 
 from lib.batching import ContinuousBatching, DynamicBatching, static_batching
@@ -13,6 +15,7 @@ from lib.step_time import AffineStep
 from lib.trace import Trace
 from scripts.simulations.case import CAP, Case, lengths_of, poisson
 
+COMPILED = True if find_spec("numba") else None  # same results, sooner
 MACHINE, MODEL, CONTEXT, MEAN = "H100 SXM", "Llama-3-8B", 8192, 200
 LAW = step_law(MACHINE, MODEL, CONTEXT)
 STEP = AffineStep(fixed=LAW.fixed_time, per_sequence=LAW.marginal_time)
@@ -51,7 +54,7 @@ def tpot():
             def draw(count, rng, load=load, name=name, law=law):
                 arrivals = poisson(load / (MEAN * LAW.marginal_time), count, rng)
                 lengths = drawn(law, count, rng)
-                run = simulate(requests(arrivals, lengths), BUS, STEP)
+                run = simulate(requests(arrivals, lengths), BUS, STEP, compiled=COMPILED)
                 resident = without_warm_up(run.finish_time - run.admitted_time)
                 return {name: resident.sum() / without_warm_up(lengths.astype(float)).sum()}
 
@@ -65,7 +68,7 @@ def occupancy():
 
         def draw(count, rng, rate=rate):
             arrivals = poisson(rate, count, rng)
-            run = simulate(requests(arrivals, drawn(LENGTHS["geometric"], count, rng)), BUS, STEP, events=True)
+            run = simulate(requests(arrivals, drawn(LENGTHS["geometric"], count, rng)), BUS, STEP, events=True, compiled=COMPILED)
             time, running = run.events.time, run.events.running
             start, end = arrivals[count // 5], arrivals[-1]
             # the last stretch before an idle time lasts as long as its requests; the rest of the gap is empty
@@ -93,7 +96,7 @@ def wait():
 
             def draw(count, rng, name=name, lengths=lengths):
                 arrivals = poisson(rate, count, rng)
-                run = simulate(requests(arrivals, drawn(lengths, count, rng)), CAPPED, STEP)
+                run = simulate(requests(arrivals, drawn(lengths, count, rng)), CAPPED, STEP, compiled=COMPILED)
                 return {name: without_warm_up(run.first_token_parts.slot).mean() / exponential}
 
             yield Case(square, 30_000, draw, {name: (1 + square) / 2})
@@ -114,7 +117,8 @@ def load():
             def draw(count, rng, share=share, name=name, policy=policy):
                 arrivals = poisson(share * most, count, rng)
                 outputs = lengths[rng.integers(0, lengths.size, count)].astype(int)
-                run = simulate(requests(arrivals, outputs), policy, STEP)
+                compiled = COMPILED if policy is CAPPED else None
+                run = simulate(requests(arrivals, outputs), policy, STEP, compiled=compiled)
                 first = without_warm_up(run.first_token_time - arrivals).mean()
                 return {name: without_warm_up(run.finish_time - arrivals).mean(), f"{name}, first token": first}
 
@@ -130,10 +134,10 @@ def little():
 
         def draw(count, rng, flight=flight, rate=rate):
             arrivals = poisson(rate, count, rng)
-            run = simulate(requests(arrivals, drawn(LENGTHS["geometric"], count, rng)), BUS, STEP)
+            run = simulate(requests(arrivals, drawn(LENGTHS["geometric"], count, rng)), BUS, STEP, compiled=COMPILED)
             resident = without_warm_up(run.finish_time - run.admitted_time).mean()
             lengths = np.zeros(count, int), drawn(LENGTHS["geometric"], count, rng)
-            closed = simulate_closed_loop(lengths, BUS, STEP, users=flight)
+            closed = simulate_closed_loop(lengths, BUS, STEP, users=flight, compiled=COMPILED)
             first, last = np.sort(closed.finish_time)[[count // 5, count - 2 * flight]]
             return {"open": rate * resident, "closed": (count - 2 * flight - count // 5) / (last - first)}
 
