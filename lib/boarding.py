@@ -252,3 +252,42 @@ class _Seats:
                 for column in (self.aboard, self.given):
                     column[slot] = column[-1]
                     column.pop()
+
+
+def seating(ride, policy, slots):
+    """Return which slot each request has, and until when nobody else may have it.
+
+    Parameters
+    ----------
+    ride : Ride
+    policy : {"padded", "early exit", "continuous"}
+    slots : int
+        At least 1.
+
+    Returns
+    -------
+    slot : ndarray of int, shape (n,)
+        The lowest that is free.
+    freed : ndarray, shape (n,)
+        Seconds: the end of the request, or of its whole batch.
+
+    Raises
+    ------
+    ValueError
+        If an argument leaves its domain, or more ride together than there are slots.
+    """
+    arguments.record("ride", ride, Ride)
+    arguments.choice("policy", policy, POLICIES)
+    slots = int(arguments.number("slots", slots, least=1, whole=True))
+    last = {}
+    for boarded, finish in zip(ride.boarded.tolist(), ride.finish.tolist(), strict=True):
+        last[boarded] = max(last.get(boarded, 0.0), finish)
+    freed = ride.finish.copy() if policy == "continuous" else np.array([last[time] for time in ride.boarded.tolist()])
+    until, slot = [-np.inf] * slots, []
+    for boarded, end in zip(ride.boarded.tolist(), freed.tolist(), strict=True):
+        free = [at for at, held in enumerate(until) if held <= boarded]
+        if not free:
+            raise ValueError(f"slots must be enough for those who ride together, got {slots}")
+        slot.append(free[0])
+        until[free[0]] = end
+    return np.array(slot), freed

@@ -120,6 +120,8 @@ def _finish_page(app, pagename, templatename, context, doctree):
         tools = downloads.links(app, pagename)
         if '<div class="chart">' in context["body"]:
             app.add_js_file("vega.js", loading_method="defer", priority=SCRIPT_ORDER - 1)
+        if '"ride":' in context["body"]:
+            app.add_js_file("boarding.js", loading_method="defer", priority=SCRIPT_ORDER - 1)
         body = context["body"].replace("</h1>", f"</h1>{tools}", 1)
         # Sphinx gives a list of sources children that no list may have, and screen readers lose count.
         context["body"] = body.replace('role="doc-biblioentry"', 'role="listitem"')

@@ -23,9 +23,20 @@ LAYERS = {
         *("batching", "engines", "step_time", "replica", "compiled_replica", "whole_batches", "simulation", "queues"),
         *("decode", "records", "bench", "measurement"),
         *("cost", "batch_limit", "frontier", "production_day"),
-        *("boarding", "bus", "serving_records", "serving_run", "engine_runs"),
+        *("boarding", "bus", "serving_records", "serving_run", "engine_runs", "loop_bus"),
     ],
-    "page": ["expressions", "theme", "charts", "batch_charts", "prose", "claims", "figures", "downloads", "book"],
+    "page": [
+        "expressions",
+        "theme",
+        "charts",
+        "batch_charts",
+        "bus_charts",
+        "prose",
+        "claims",
+        "figures",
+        "downloads",
+        "book",
+    ],
 }
 LAYER_OF = {module: layer for layer, modules in LAYERS.items() for module in modules}
 TORCH = {"decode", "bench", "bus"}

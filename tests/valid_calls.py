@@ -492,6 +492,15 @@ CALLS = {
         "compared": call(prediction=PREDICTION, runs=ENGINE_RUNS),
         "committed": call(name=Text("vllm"), folder=SERVED_PATH.parent),
     },
+    "loop_bus": {
+        "Served": Without("a result"),
+        "step": call(),
+        "policy": call(engine="vLLM"),
+        "served": call(engine="TGI", load=0.4),
+        "arithmetic_used": call(batch_size=8, context=1024),
+        "gains": call(),
+        "alone_first_token": call(),
+    },
     **{
         module: {name: Without(given) if isinstance(given, str) else given for name, given in table.items()}
         for module, table in valid_queueing_calls.CALLS.items()
