@@ -8,7 +8,6 @@ import numpy as np
 
 from lib import arguments, boarding, theme
 from lib.boarding import StepTimes, Timetable
-from lib.lengths import LengthLaw, length_quantile
 
 KINDS = ("boarded", "done, slot held")
 BLOCKS = {"coach, padded": "padded", "coach, early exit": "early exit", "loop bus": "continuous"}
@@ -42,7 +41,7 @@ def settings(unit_arrivals, scores, times, *, mean, longest):
     arguments.together(unit_arrivals=unit_arrivals, scores=scores)
     if {*arguments.record("times", times, dict)} != {"fixed", "marginal", "prompt"}:
         raise ValueError(f"times must hold fixed, marginal and prompt, got {', '.join(times) or 'nothing'}")
-    for name, value in times.items():
+    for value in times.values():
         arguments.number("times", value, above=0)
     return {
         "unitArrivals": [round(float(time), 6) for time in unit_arrivals], "longest": float(longest),
@@ -111,7 +110,7 @@ def _table(times, slots):
 
 
 def rides(settings, *, description):
-    """Return the same requests on a padded coach, one with early exit, and a loop bus; slots, rate and spread as controls.
+    """Return the same requests on two coaches and a loop bus; slots, rate and spread are controls.
 
     Parameters
     ----------
@@ -170,7 +169,10 @@ def three_ways(theory, simulated, measured, *, y_title, description):
     -------
     altair.LayerChart
     """
-    x = alt.X("slots:Q", title="slots (log scale)").scale(type="log", base=2)
+    ticks = sorted(
+        {float(slots) for found in (simulated, measured) for slots in np.ravel([one[0] for one in found.values()])}
+    )
+    x = alt.X("slots:Q", title="slots (log scale)").scale(type="log", base=2).axis(values=ticks or [4, 8, 16, 32])
     y = alt.Y("value:Q", title=y_title).scale(type="log", base=2)
     names = [*theory]
     colour = alt.Scale(domain=names, range=[theme.light(meaning) for meaning, *_ in theory.values()])

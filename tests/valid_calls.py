@@ -479,7 +479,8 @@ CALLS = {
         "Plan": Without("a result: plan makes it from arguments that it has checked"),
         "plan": call(
             name="Llama-3-8B", divisor=8, dtype="fp32", policies=["padded"], slots=[2, 4], loads=[0.5], requests=16,
-            mean=6.0, longest=40, prompt=4, seed=1, rounds=2, seconds=5.0, threads=1, linear="plain", output=RECORD_PATH,
+            mean=6.0, longest=40, prompt=4, seed=1, rounds=2, seconds=5.0, threads=1, linear="plain",
+            output=RECORD_PATH,
         ),
         "cases": call(plan=serving_run.plan()),
         "served": Without("it takes seconds; tests/test_serving_run.py tries it"),
