@@ -4,9 +4,11 @@ import html
 import json
 import re
 from ast import literal_eval
+from contextlib import suppress
 from pathlib import Path
 
 import nbformat
+from jupyter_cache import get_cache
 from sphinx.util import logging
 
 from lib import book
@@ -70,7 +72,14 @@ def _check_glue(app, env):
 
 
 def _executed(app, page):
-    return nbformat.read(Path(app.outdir).parent / "jupyter_execute" / f"{page}.ipynb", as_version=4)
+    """Return the notebook with its outputs; what MyST-NB writes has none where execution was kept from before."""
+    notebook = nbformat.read(Path(app.outdir).parent / "jupyter_execute" / f"{page}.ipynb", as_version=4)
+    with suppress(KeyError):  # it failed, so nothing is kept
+        _, notebook = get_cache(app.env.mystnb_config.execution_cache_path).merge_match_into_notebook(notebook)
+    for cell in notebook.cells:
+        if cell.cell_type == "code":  # what was glued stands in a file of its own, see _glued
+            cell.outputs = [output for output in cell.outputs if "scrapbook" not in output.get("metadata", {})]
+    return notebook
 
 
 def _glued(app, page):

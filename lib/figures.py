@@ -19,6 +19,7 @@ from lib import book, theme
 
 LOGGER = logging.getLogger(__name__)
 FOLDER = "figures"
+LONG_CELL = 40  # characters; a table with longer ones stacks its cells on a narrow screen
 
 
 class ChartNode(nodes.General, nodes.Element):
@@ -71,10 +72,23 @@ class TabularDirective(SphinxDirective):
         self.state.nested_parse(lines, self.content_offset, holder)
         table = next(iter(holder.findall(nodes.table)))
         table["classes"] += self.options.get("class", [])
+        _label_cells(table)
         table.insert(0, nodes.title("", "", *caption.children))
         self.options["name"] = key
         self.add_name(table)
         return [nodes.container("", table, classes=["table-scroll"])]
+
+
+def _label_cells(table):
+    """Let each cell of a table of texts carry its column's name, for where rows are shown as stacks of cells."""
+    head, *rows = [[*row.findall(nodes.entry)] for row in table.findall(nodes.row)]
+    if len(head) < 3 or max(len(cell.astext()) for row in rows for cell in row) <= LONG_CELL:
+        return
+    table["classes"].append("stacked")
+    for row in rows:
+        for column, cell in zip(head[1:], row[1:], strict=True):
+            if cell.astext():
+                cell[0].insert(0, nodes.inline("", f"{column.astext()}: ", classes=["cell-label"]))
 
 
 class GalleryDirective(SphinxDirective):

@@ -189,8 +189,8 @@ def advance(columns, limits, rates, step_time, report):  # noqa: C901
     Returns
     -------
     tuple
-        Iterations, seconds in which the replica worked, and the record: times, sequences that run, requests that
-        wait, tokens in the cache and blocks taken at the end of each stretch of equal iterations.
+        Iterations, seconds in which the replica worked, and the record, a row for each stretch of equal iterations:
+        when it begins, how long it lasts, who is inside and who waits then, tokens in the cache and blocks at its end.
     """
     arrival, prompt, output, limit, cached = (
         columns.arrival,
@@ -224,8 +224,8 @@ def advance(columns, limits, rates, step_time, report):  # noqa: C901
     heap.pop(), ready.pop(), queue.pop(), coming.pop(), stack.pop()
     reading.pop(), chunk.pop(), fresh.pop(), gone.pop()
     crossing = [0] * (block if paged else 1)
-    times, runs, waits, tokens, taken = [0.0], [0], [0], [0], [0]
-    times.pop(), runs.pop(), waits.pop(), tokens.pop(), taken.pop()
+    times, lasts, runs, waits, tokens, taken = [0.0], [0.0], [0], [0], [0], [0]
+    times.pop(), lasts.pop(), runs.pop(), waits.pop(), tokens.pop(), taken.pop()
     head = waiting = running = decoding = context = steps = total = iterations = 0
     partial = -1
     free = blocks
@@ -409,9 +409,9 @@ def advance(columns, limits, rates, step_time, report):  # noqa: C901
                     if kept > free - wanted - (limits.spare if running else 0):
                         reason = MEMORY
                         break
-                    if allocation == ESTIMATED and running:
+                    if allocation == ESTIMATED:
                         spare = free * block - estimate * owed - promised
-                        if size - start + limit[i] - made[i] >= spare:
+                        if running and size - start + limit[i] - made[i] >= spare:
                             reason = MEMORY
                             break
                         if part == size - start:
@@ -555,7 +555,7 @@ def advance(columns, limits, rates, step_time, report):  # noqa: C901
             context += decoding * stretch
         else:
             if waiting or due == never:
-                return iterations, busy, times, runs, waits, tokens, taken  # cannot be: nothing runs and nobody fits
+                raise RuntimeError("nothing runs, and nobody who waits fits")
             estimate = rates.estimate
             since, just_read, stretch = 1, False, 1
             now = due
@@ -563,6 +563,7 @@ def advance(columns, limits, rates, step_time, report):  # noqa: C901
 
         if record:
             times.append(now)
+            lasts.append(took)
             runs.append(running)
             waits.append(waiting)
             tokens.append(cache)
@@ -634,4 +635,4 @@ def advance(columns, limits, rates, step_time, report):  # noqa: C901
         gone.clear()
         if report is not None:
             report(count - left)
-    return iterations, busy, times, runs, waits, tokens, taken
+    return iterations, busy, times, lasts, runs, waits, tokens, taken

@@ -64,6 +64,8 @@ class Events(NamedTuple):
     ----------
     time : ndarray of float, shape (m,)
         When the stretch begins, s.
+    duration : ndarray of float, shape (m,)
+        How long it lasts, s. If the next begins later than it ends, the replica idles in between.
     running, waiting : ndarray of int, shape (m,)
         Requests inside, and in the queue, when it begins.
     resident_tokens, blocks : ndarray of int, shape (m,)
@@ -71,6 +73,7 @@ class Events(NamedTuple):
     """
 
     time: np.ndarray
+    duration: np.ndarray
     running: np.ndarray
     waiting: np.ndarray
     resident_tokens: np.ndarray
@@ -239,7 +242,7 @@ def _run(columns, found, options):
     iterations, busy, *record = found
     events = None
     if options.events:
-        events = Events(np.array(record[0]), *(np.array(column, int) for column in record[1:]))
+        events = Events(*map(np.array, record[:2]), *(np.array(column, int) for column in record[2:]))
     served = np.isfinite(columns.finish)
     parts = (columns.residual, columns.slot, columns.memory, columns.held, columns.own, columns.others)
     return Run(

@@ -46,7 +46,7 @@ def advance(columns, policy, step, report):
         columns.own[batch] = own
         columns.others[batch] = first - own
         took = float(end.max())
-        rows.append((start, last - head, bisect_right(times, start) - last, 0, 0))
+        rows.append((start, took, last - head, bisect_right(times, start) - last, 0, 0))
         busy += took
         iterations += steps
         free, head = start + took, last

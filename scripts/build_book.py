@@ -70,9 +70,9 @@ def execute_ahead(cache):
     settings = yaml.safe_load((ROOT / "_config.yml").read_text(encoding="utf-8"))["execute"]
     contents = re.findall(r"(?m)^ *(?:- file|root): *(\S+)", (ROOT / "_toc.yml").read_text(encoding="utf-8"))
     chapters = [page for page in (ROOT / f"{name}.md" for name in contents) if _has_plain_cells(page)]
-    print(f"Executing {len(chapters)} chapters, {os.cpu_count()} at a time", flush=True)
     kept = get_cache(cache)
     for chapter in chapters:
+        print(f"{chapter.relative_to(ROOT)}: Executing notebook, {os.cpu_count()} at a time", flush=True)
         kept.add_nb_to_project(str(chapter), read_data={"name": "myst_nb_md", "type": "plugin"})
     load_executor("local-parallel", kept).run_and_cache(timeout=settings["timeout"])
 

@@ -22,10 +22,9 @@ LEFT_OUT = shutil.ignore_patterns("_build", ".*", "chapters", "tests", "__pycach
 def pytest_collection_modifyitems(items):
     """Tests that share a built book, or a module's fixture, share a worker; those that build come first."""
     for item in items:
-        shared = "pages" if {"books", "browser"} & {*item.fixturenames} else item.module.__name__
-        if item.get_closest_marker("slow"):
-            shared = item.module.__name__
-        item.add_marker(pytest.mark.xdist_group(shared))
+        own = getattr(item.module, "books", None)
+        pages = {"books", "browser"} & {*item.fixturenames} and not own
+        item.add_marker(pytest.mark.xdist_group("pages" if pages else item.module.__name__))
     builds = ("slow", "browser")
     items.sort(key=lambda item: not any(item.get_closest_marker(name) for name in builds))
 

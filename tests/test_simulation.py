@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from lib.batching import ContinuousBatching, DynamicBatching, KVMemory, one_by_one, static_batching
+from lib.batching import ContinuousBatching, DynamicBatching, Estimate, KVMemory, one_by_one, static_batching
 from lib.queues import served_by_steps, served_in_batches
 from lib.simulation import simulate, simulate_closed_loop
 from lib.step_time import AffineStep
@@ -104,6 +104,15 @@ def test_a_request_larger_than_memory_is_refused_at_once_and_stops_nobody():
         assert [*np.isinf(run.finish_time)] == [False, True, False]
         assert [*run.tokens] == [7, 0, 2]
         assert run.admitted_time[1] == np.inf
+
+
+def test_estimated_memory_expects_less_with_every_iteration():
+    """Room for 100. A (10, may ask for 60) decodes from 1 on; B (10, 50) comes at 1.5. The share is .9 and falls by .08
+    an iteration. At 6 there are 85 - .5 x 54 = 58 for its 60, at 7 there are 84 - .42 x 53 = 61.7."""
+    memory = KVMemory(tokens=100, block_size=1, allocation="estimated")
+    policy = ContinuousBatching(memory=memory, estimate=Estimate(start=0.9, least=0.1, steps=10))
+    run = simulate(trace([0, 1.5], [10, 10], [40, 1]), policy, SECOND, output_limit=[60, 50])
+    assert run.admitted_time[1] == 7
 
 
 def test_prefix_hits_are_not_read_again():

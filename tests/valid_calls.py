@@ -43,6 +43,7 @@ from lib.arrivals import ArrivalLaw
 from lib.batching import ContinuousBatching, DynamicBatching, KVMemory
 from lib.footprint import BF16
 from lib.hardware import hardware
+from lib.latency import ServiceLevel, latencies
 from lib.lengths import LengthLaw, MeasuredLengths
 from lib.model import model
 from lib.rigid_batch import StepLaw
@@ -654,6 +655,23 @@ CALLS = {
         "experiments": call(),
         "points": Without("its series are positional: tested in test_simulated"),
         "effort": call(experiment="longest"),
+    "latency": {
+        "Latencies": Without("a result"),
+        "Percentile": Without("a result"),
+        "ServiceLevel": call(ttft=1.0, tpot=0.1, latency=9.0),
+        "latencies": call(
+            arrival_time=[0.0, 1.0],
+            admitted_time=[0.5, 1.0],
+            first_token_time=[1.0, 2.0],
+            finish_time=[1.5, 2.0],
+            tokens=[3, 1],
+        ),
+        "inter_token_latency": call(token_time=[1.0, 2.0]),
+        "meets": call(service_level=ServiceLevel(ttft=1.0), found=latencies([0.0], [0.0], [1.0], [2.0], [3])),
+        "goodput": Without("takes true and false, not numbers: tested in test_latency"),
+        "percentile": call(values=[1.0, 2.0, 3.0], level=0.9, coverage=0.9, strict=False),
+        "values_needed": call(level=0.9, coverage=0.9),
+        "warm_up": call(values=[1.0, 2.0, 1.0, 2.0] * 5, batch=2),
     },
     "replication": {
         "without_warm_up": call(values=[1.0, 2.0, 3.0], share=0.5),
@@ -683,6 +701,15 @@ ALLOWED = {
     "served_by_steps.prompt_length": {"zero": "nothing is cached yet"},
     "served_by_steps.slots": {"infinity": "no cap"},
     "served_sharing.slots": {"infinity": "no cap"},
+    **{f"ServiceLevel.{name}": {"infinity": "no target"} for name in ("ttft", "tpot", "latency")},
+    "first_token_time": {"infinity": "refused", "zero": "at once"},
+    "latencies.arrival_time": {"zero": "at once", "negative": "any clock"},
+    "admitted_time": {"infinity": "refused", "zero": "at once"},
+    "finish_time": {"infinity": "refused"},
+    "latencies.tokens": {"zero": "refused"},
+    "token_time": {"zero": "at once", "negative": "any clock"},
+    "percentile.values": {kind: "a value may be" for kind in ("zero", "negative", "infinity")},
+    "warm_up.values": {kind: "a value may be" for kind in ("zero", "negative")},
     "KVMemory.tokens": {"infinity": "no limit"},
     "KVMemory.spare_share": {"zero": "none is kept"},
     "HoldingBack.waiting_share": {"zero": "one is enough"},
