@@ -7,6 +7,7 @@ import altair as alt
 import numpy as np
 
 from lib import theme
+from lib.units import KILO
 
 SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down")
 
@@ -105,3 +106,58 @@ def _simulated(points, across, up, shown):
     spans = seen.mark_rule(color=theme.light("simulated")).encode(across, alt.Y("low:Q", title=up[0]), alt.Y2("high:Q"))
     dots = seen.mark_point(filled=True, color=theme.light("simulated"), size=55).encode(across, up[1], shape=shape)
     return [spans, dots]
+
+
+# Names, ranges, steps and first values of the sliders; times in ms.
+SLIDERS = {
+    "rate": ("arrival rate (requests/s) ", 5, 5000, 5, 1000),
+    "fixed": ("fixed time (ms) ", 0.5, 50, 0.1, 2),
+    "slope": ("time per request (ms) ", 0, 5, 0.05, 0.15),
+    "own": ("your timeout (ms) ", 0, 50, 0.1, 1),
+}
+
+
+def calculator(along, here, *, description):
+    """Return the mean latency against the timeout, and what one timeout does; a slider for each of `SLIDERS`.
+
+    Parameters
+    ----------
+    along : dict of str to str
+        Formulas in order, in the sliders and in ``datum.share``, from 0 to 1: ``wait`` and ``mean`` (s) are drawn.
+    here : dict of str to str
+        Formulas in order, in the sliders: ``wait``, ``mean``, ``size``, ``busy``, ``greedy_mean``,
+        ``greedy_busy``, ``best``, ``raw_load``; times in s.
+    description : str
+
+    Returns
+    -------
+    altair.LayerChart
+    """
+    x = alt.X("wait_ms:Q", title="timeout (ms)").scale(nice=False)
+    y = alt.Y("mean_ms:Q", title="mean latency (ms)").scale(domainMin=0)
+    shown = {"wait_ms": f"{KILO}*datum.wait", "mean_ms": f"{KILO}*datum.mean"}
+    stable = "datum.raw_load<1"
+    grid = alt.Chart(theme.rows(share=np.linspace(0, 1, 41))).transform_calculate(**along, **shown)
+    line = grid.transform_filter(stable).mark_line(color=theme.light("weights")).encode(x, y)
+    one = alt.Chart(theme.rows(one=[1])).transform_calculate(**here, **shown)
+    level = one.transform_filter(stable).transform_calculate(greedy_ms=f"{KILO}*datum.greedy_mean").mark_rule(
+        color=theme.light("muted"), strokeDash=theme.DASHES["muted"]
+    ).encode(alt.Y("greedy_ms:Q", title="mean latency (ms)"))  # fmt: skip
+    dot = one.transform_filter(stable).mark_point(color=theme.light("weights"), filled=True, size=170).encode(x, y)
+    text = one.transform_calculate(
+        text=(
+            f"!({stable})?['more arrives than the server can do']:"
+            "['no timeout: mean '+format(1000*datum.greedy_mean,'.3~r')+' ms, busy '"
+            "+format(100*datum.greedy_busy,'.0f')+' %',"
+            "format(datum.wait_ms,'.3~r')+' ms: mean '+format(datum.mean_ms,'.3~r')+' ms ('"
+            "+format(100*(datum.mean/datum.greedy_mean-1),'+.2r')+' %), busy '+format(100*datum.busy,'.0f')+' %',"
+            "'best timeout: '+format(1000*datum.best,'.3~r')+' ms; mean batch '+format(datum.size,'.3~r')]"
+        )
+    ).mark_text(align="left", baseline="bottom", fontSize=13, lineBreak="\n").encode(
+        x=alt.value(8), y=alt.value(300), text="text:N"
+    )  # fmt: skip
+    params = [
+        alt.param(name=name, value=first, bind=alt.binding_range(min=low, max=high, step=step, name=label))
+        for name, (label, low, high, step, first) in SLIDERS.items()
+    ]
+    return theme.finished(alt.layer(line, level, dot, text).add_params(*params), description)

@@ -12,14 +12,13 @@ from lib.bulk import bulk_queue
 from lib.domains import single
 from lib.rigid_batch import StepLaw
 from lib.timeout_batching import (
-    best_timeout,
-    harmless_timeout,
     timeout_batch_size,
     timeout_busy_fraction,
     timeout_size_law,
     timeout_sojourn_quantile,
     timeout_sojourn_time,
 )
+from lib.timeout_choice import best_timeout, harmless_timeout
 
 # Fits of ResNet50 in mixed precision on two accelerators: inoue2021, section 3.3.
 INOUE = {"V100": StepLaw(1.8874e-3, 0.1438e-3), "P4": StepLaw(1.4284e-3, 0.5833e-3)}
@@ -85,6 +84,10 @@ def dispatched(arrival_rate, fixed_time, marginal_time, timeout):
     ------
     ValueError
         If an argument leaves its domain, or the load is not below 1.
+
+    Notes
+    -----
+    All exact, by `lib.timeout_batching`. Source: [derived].
     """
     setting = (arrival_rate, fixed_time, marginal_time, timeout)
     p99 = timeout_sojourn_quantile(0.99, *setting)
@@ -115,7 +118,7 @@ def smallest_cap(arrival_rate, fixed_time, marginal_time, loss):
     Notes
     -----
     A smaller cap never helps the mean; it saves memory and bounds the longest pass. Found by halving, as
-    the mean falls with the cap: each by `lib.bulk.bulk_queue`.
+    the mean falls with the cap: each by `lib.bulk.bulk_queue`. Source: [derived].
     """
     loss = arguments.number("loss", loss, above=0)
     law = timeout_size_law(arrival_rate, fixed_time, marginal_time, 0.0)
@@ -149,6 +152,11 @@ def advised(arrival_rate, fixed_time, marginal_time, *, timeout=None, loss=0.01)
     ------
     ValueError
         If an argument leaves its domain, or the load is not below 1.
+
+    Notes
+    -----
+    For mean latency. A started pass with a price of its own is the business of
+    `lib.control_limit.best_control_limit`. Source: [derived].
     """
     rate, fixed, marginal = single(arrival_rate=arrival_rate, fixed_time=fixed_time, marginal_time=marginal_time)
     cap = smallest_cap(rate, fixed, marginal, loss)

@@ -60,3 +60,23 @@ def _text(item):
     if isinstance(item, Expression):
         return item.text
     return repr(arguments.number("constant", item))
+
+
+class Steps:
+    """Formulas that a page computes one after the other in a row of its data.
+
+    Call it with a name and a formula: it keeps the formula under the name, and returns a symbol for
+    it. A long formula stays short that way, because what it uses twice is written once.
+
+    Attributes
+    ----------
+    formulas : dict of str to str
+        In the order in which they are to be computed.
+    """
+
+    def __init__(self):
+        self.formulas = {}
+
+    def __call__(self, name, formula):
+        self.formulas[arguments.text("name", name)] = _text(formula)
+        return Expression(f"datum.{name}")

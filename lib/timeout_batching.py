@@ -6,7 +6,6 @@ and holds all that wait. A timeout of 0 is the greedy server of `lib.dynamic_bat
 
 import numpy as np
 from scipy.optimize import brentq
-from scipy.special import lambertw
 from scipy.stats import poisson
 
 from lib import arguments
@@ -55,20 +54,21 @@ def timeout_batch_size(arrival_rate, fixed_time, marginal_time, timeout):
 
     For T = 0 this is (31) of inoue2021. Source: [derived]; within the intervals of its simulation.
     """
-    rate, fixed, marginal, timeout = _arguments(arrival_rate, fixed_time, marginal_time, timeout)
+    rate, fixed, marginal, timeout = settings(arrival_rate, fixed_time, marginal_time, timeout)
     return when_stable(rate * marginal, lambda room: (rate * fixed + _late(rate, fixed, marginal, timeout)) / room)
 
 
-def _arguments(arrival_rate, fixed_time, marginal_time, timeout):
-    rate, fixed, marginal, timeout = checked(
-        arrival_rate=arrival_rate, fixed_time=fixed_time, marginal_time=marginal_time, timeout=timeout
-    )
+def settings(arrival_rate, fixed_time, marginal_time, timeout):
+    """Return the four as arrays that fit together, or refuse them; symbols pass."""
+    values = checked(arrival_rate=arrival_rate, fixed_time=fixed_time, marginal_time=marginal_time, timeout=timeout)
+    if any(isinstance(value, arguments.Symbol) for value in values):
+        return values
+    rate, fixed, marginal, timeout = values
     if np.any(fixed + marginal == 0):
         raise ValueError("fixed_time plus marginal_time must be above 0, got 0")
     long = timeout > (fixed + marginal) * (1 + 1e-12)
     if np.any(long):
-        least = (fixed + marginal)[long].flat[0]
-        rule = f"timeout must be at most the time of a batch of one ({least:g})"
+        rule = f"timeout must be at most fixed_time plus marginal_time ({(fixed + marginal)[long].flat[0]:g})"
         raise ValueError(f"{rule}, got {timeout[long].flat[0]:g}")
     return rate, fixed, marginal, timeout
 
@@ -118,13 +118,14 @@ def timeout_sojourn_time(arrival_rate, fixed_time, marginal_time, timeout):
     by Little's law over a cycle: those who wait behind a busy server, those in service, and T
     request-seconds in an idle server's window. For T = 0 this is (36) of inoue2021. Source: [derived].
     """
-    rate, fixed, marginal, timeout = _arguments(arrival_rate, fixed_time, marginal_time, timeout)
+    rate, fixed, marginal, timeout = settings(arrival_rate, fixed_time, marginal_time, timeout)
     size = timeout_batch_size(rate, fixed, marginal, timeout)
-    return sojourn_time_of(np.where(rate * marginal < 1, size, 1.0), rate, fixed, marginal, timeout)
+    stable = rate * marginal < 1
+    return np.where(stable, sojourn_time_of(np.where(stable, size, 1.0), rate, fixed, marginal, timeout), np.inf)
 
 
 def sojourn_time_of(mean_batch, arrival_rate, fixed_time, marginal_time, timeout):
-    """Return the mean sojourn time, given the mean batch: the second formula of `timeout_sojourn_time`.
+    """Return the mean sojourn time of a stable server, given the mean batch: see `timeout_sojourn_time`.
 
     Its arguments are checked already, or symbols: the page computes with this formula too.
     """
@@ -135,7 +136,7 @@ def sojourn_time_of(mean_batch, arrival_rate, fixed_time, marginal_time, timeout
     squares = (mean_batch * (1 + 2 * load * fixed) + fixed * fixed + 2 * window * late) / (room * (1 + load))
     waiting = (load * marginal_time * squares + 2 * load * fixed_time * mean_batch + fixed * fixed_time) / 2
     served = marginal_time * squares + fixed_time * mean_batch
-    return np.where(load < 1, (waiting + served + late * timeout) / mean_batch, np.inf)
+    return (waiting + served + late * timeout) / mean_batch
 
 
 def timeout_busy_fraction(arrival_rate, fixed_time, marginal_time, timeout):
@@ -162,7 +163,7 @@ def timeout_busy_fraction(arrival_rate, fixed_time, marginal_time, timeout):
 
     What a price for busy time is paid for. Source: as (38) of inoue2021.
     """
-    rate, fixed, marginal, timeout = _arguments(arrival_rate, fixed_time, marginal_time, timeout)
+    rate, fixed, marginal, timeout = settings(arrival_rate, fixed_time, marginal_time, timeout)
     return np.minimum(rate * marginal + rate * fixed / timeout_batch_size(rate, fixed, marginal, timeout), 1.0)
 
 
@@ -189,7 +190,7 @@ def timeout_size_law(arrival_rate, fixed_time, marginal_time, timeout):
     With p the Poisson law of mean :math:`\lambda T` and :math:`e_r = e^{-\lambda (S_r - T)}`, a batch of r
     is followed by one of k with probability :math:`P(A = k) + e_r (p(k-1) - p(k))`. Source: [derived].
     """
-    rate, fixed, marginal, timeout = _one(arrival_rate, fixed_time, marginal_time, timeout)
+    rate, fixed, marginal, timeout = setting_of(arrival_rate, fixed_time, marginal_time, timeout)
     mean = float(timeout_batch_size(rate, fixed, marginal, timeout))
     # The law has the tail of a Poisson number whose mean follows the last batch: at most this spread.
     spread = np.sqrt(mean / (1 - rate * marginal) + 1)
@@ -204,9 +205,10 @@ def timeout_size_law(arrival_rate, fixed_time, marginal_time, timeout):
     return np.linalg.solve(balance, np.eye(sizes.size)[-1])
 
 
-def _one(arrival_rate, fixed_time, marginal_time, timeout):
+def setting_of(arrival_rate, fixed_time, marginal_time, timeout):
+    """Return the four as numbers, or refuse them; an unstable setting too."""
     values = single(arrival_rate=arrival_rate, fixed_time=fixed_time, marginal_time=marginal_time, timeout=timeout)
-    _arguments(*values)
+    settings(*values)
     if values[0] * values[2] >= 1:
         raise ValueError(f"arrival_rate times marginal_time must be below 1, got {values[0] * values[2]:g}")
     return values
@@ -240,7 +242,7 @@ def timeout_sojourn_quantile(level, arrival_rate, fixed_time, marginal_time, tim
     Source: [derived]; within the intervals of its simulation.
     """
     level = single(level=level)
-    rate, fixed, marginal, timeout = _one(arrival_rate, fixed_time, marginal_time, timeout)
+    rate, fixed, marginal, timeout = setting_of(arrival_rate, fixed_time, marginal_time, timeout)
     if level >= 1:
         raise ValueError(f"level must be below 1, got {level:g}")
     law = timeout_size_law(rate, fixed, marginal, timeout)
@@ -271,72 +273,3 @@ class _Tail:
     def _joined(self, time, own):
         """Return the expected number in a window that is served in `own` and late."""
         return self.rate * self.window @ np.clip(self.timeout - (time - own), 0, self.timeout)
-
-
-def best_timeout(arrival_rate, fixed_time):
-    r"""Return the timeout of the least mean sojourn time, in closed form.
-
-    Parameters
-    ----------
-    arrival_rate, fixed_time : array_like
-        As in `timeout_batch_size`.
-
-    Returns
-    -------
-    ndarray
-        Seconds; 0 up to 2.114 arrivals in the fixed time, then below half of the fixed time.
-
-    Raises
-    ------
-    ValueError
-        If an argument leaves its domain.
-
-    Notes
-    -----
-    With :math:`\theta = \lambda \tau_0` and W Lambert's function,
-
-    .. math:: T^* = \frac{\tau_0}{2} - \frac{1}{\lambda} - \frac{W(e^{-\theta/2 - 1} / \theta)}{\lambda}
-
-    where it is positive: half the fixed time, less the mean gap between arrivals. Exact if a batch takes the
-    same time whatever its size; with a slope it moves by less than 2 % of the fixed time, and the mean by
-    nothing that shows, because the minimum is flat: it gains at most .06 %. Source: [derived].
-    """
-    arrival_rate, fixed_time = checked(arrival_rate=arrival_rate, fixed_time=fixed_time)
-    arrivals = arrival_rate * fixed_time
-    some = np.where(arrivals > 0, arrivals, 1.0)
-    gaps = some / 2 - 1 - lambertw(np.exp(-some / 2 - 1) / some).real
-    return np.where(arrivals > 0, np.maximum(gaps, 0), 0.0) / arrival_rate
-
-
-def harmless_timeout(arrival_rate, fixed_time, marginal_time, loss):
-    """Return the longest timeout that lengthens the mean sojourn time by no more than a share.
-
-    Parameters
-    ----------
-    arrival_rate, fixed_time, marginal_time : float
-        As in `timeout_batch_size`; load below 1.
-    loss : float
-        Of the mean sojourn time without a timeout, at least 0.
-
-    Returns
-    -------
-    float
-        Seconds; at most the time of a batch of one, beyond which the law is not known.
-
-    Raises
-    ------
-    ValueError
-        If an argument leaves its domain, or the load is not below 1.
-    """
-    loss = arguments.number("loss", loss, least=0)
-    rate, fixed, marginal, _ = _one(arrival_rate, fixed_time, marginal_time, 0.0)
-    most = fixed + marginal
-    allowed = (1 + loss) * float(timeout_sojourn_time(rate, fixed, marginal, 0.0))
-
-    def excess(timeout):
-        return float(timeout_sojourn_time(rate, fixed, marginal, timeout)) - allowed
-
-    if excess(most) <= 0:
-        return most
-    start = min(float(best_timeout(rate, fixed)), most)
-    return float(brentq(excess, start, most)) if excess(start) < 0 else start

@@ -23,6 +23,12 @@ EXAMPLES = {
         x=("batch size (requests)", {"type": "log", "base": 2}), y=("time (ms)", {"domain": [0, 3]}),
         x_axis={"values": [1, 2, 4]}, columns=2, description=SAID,
     ),
+    "calculator": lambda: batch_charts.calculator(
+        {"raw_load": "0.5", "wait": "datum.share*fixed/1000", "mean": "0.002+datum.wait"},
+        {"raw_load": "0.5", "wait": "own/1000", "mean": "0.002+datum.wait", "size": "1.5", "busy": "0.5",
+         "greedy_mean": "0.002", "greedy_busy": "0.6", "best": "0"},
+        description=SAID,
+    ),
 }  # fmt: skip
 
 

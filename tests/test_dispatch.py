@@ -4,7 +4,8 @@ from numpy.testing import assert_allclose
 
 from lib.bulk import bulk_queue
 from lib.dispatch import INOUE, advised, dispatched, smallest_cap
-from lib.timeout_batching import best_timeout, timeout_sojourn_time
+from lib.timeout_batching import timeout_sojourn_time
+from lib.timeout_choice import best_timeout
 
 V100 = INOUE["V100"]
 

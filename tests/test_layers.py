@@ -17,7 +17,7 @@ LAYERS = {
         *("processor_sharing", "static_batch", "replication"),
         *("latency", "fit", "roofline", "memory", "layer_shape", "layer_time", "layer_fit", "left_out"),
         *("calibration", "serving", "amortisation", "deployment", "engine_step", "operating_point"),
-        *("schedule", "length_fit", "rigid_batch", "timeout_batching", "dispatch", "simulated"),
+        *("schedule", "length_fit", "rigid_batch", "timeout_batching", "timeout_choice", "dispatch", "simulated"),
     ],
     "systems": [
         *("batching", "engines", "step_time", "replica", "compiled_replica", "whole_batches", "simulation", "queues"),

@@ -7,18 +7,20 @@ from lib.bulk import bulk_queue, timeout_queue
 from lib.dispatch import INOUE
 from lib.queues import served_in_batches
 from lib.replication import without_warm_up
-from lib.rigid_batch import rigid_batch, step_law
+from lib.rigid_batch import StepLaw, rigid_batch, step_law
 from lib.timeout_batching import (
     timeout_batch_size,
     timeout_busy_fraction,
     timeout_sojourn_quantile,
     timeout_sojourn_time,
 )
+from lib.timeout_choice import harmless_timeout
 from scripts.simulations.case import CAP, Case, lengths_of, mean_and_tail, poisson
 from scripts.simulations.coach import CONTEXTS, MACHINE, MODEL
 
 V100 = INOUE["V100"]
 ARRIVALS = (0.5, 2.0, 4.0)  # in the fixed time of a batch
+SLOPES = (0.0, 0.0762, 0.4084)  # of nothing, the V100 and the P4, over the fixed time
 LIMITS = (1, 2, 3, 4, 5, 6, 8)
 NO_CAP = 1_000_000
 
@@ -165,7 +167,29 @@ def output_timeout():
             yield Case(wait, 20_000, draw, {f"{load:g} mean": float(greedy["mean"])} if not wait else {})
 
 
+def harmless():
+    """What the timeout that should add 1 % to the mean adds, against the arrivals in the fixed time, by slope."""
+    for slope in SLOPES:
+        for arrivals in (0.25, 0.5, 1.0, 2.0, 3.0):
+            wait = 0.0 if slope * arrivals >= 1 else harmless_timeout(arrivals, 1.0, slope, 0.01)
+            if not 0 < wait < 0.999 * (1 + slope):
+                continue
+            law = StepLaw(1.0, slope)
+
+            def draw(count, rng, law=law, arrivals=arrivals, wait=wait, slope=slope):
+                times = poisson(arrivals, count, rng)
+                mean = [
+                    without_warm_up(
+                        served_in_batches(times, forward_pass(law), waiting_for(each)).end_time - times
+                    ).mean()
+                    for each in (0, wait)
+                ]
+                return {f"slope {slope:g}": mean[1] / mean[0] - 1}
+
+            yield Case(arrivals, 20_000, draw, {f"slope {slope:g}": 0.01})
+
+
 EXPERIMENTS = {
     "timeout": timeout, "timeout-loss": timeout_loss, "timeout-cap": timeout_cap, "control-limit": control_limit,
-    "output-timeout": output_timeout,
+    "output-timeout": output_timeout, "harmless": harmless,
 }  # fmt: skip
