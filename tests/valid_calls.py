@@ -454,6 +454,7 @@ CALLS = {
             arrival_time=[0.0, 1.0], output_length=[3, 4], policy="continuous", slots=2,
             bus=boarding.Timetable(SERVED_RUN.times),
         ),
+        "seating": call(ride=SERVED_RUN.ride, policy="padded", slots=2),
     },
     "bus": {
         "Bus": call(decoder=TINY_DECODER, slots=2, prompt=3, room=8),
@@ -660,6 +661,7 @@ CALLS = {
         "experiments": call(),
         "points": Without("its series are positional: tested in test_simulated"),
         "effort": call(experiment="longest"),
+    },
     "latency": {
         "Latencies": Without("a result"),
         "Percentile": Without("a result"),
