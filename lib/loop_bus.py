@@ -88,7 +88,6 @@ def policy(engine):
     return made[engine](int(room))
 
 
-@functools.cache
 def served(engine, load=LOAD):
     """Return what an engine's rules make of the workload, simulated.
 
@@ -108,7 +107,13 @@ def served(engine, load=LOAD):
     ValueError
         If an argument leaves its domain.
     """
-    rate = arguments.number("load", load, above=0) * full_rate(_replica())
+    arguments.choice("engine", engine, ENGINES)
+    return _served(engine, arguments.number("load", load, above=0))
+
+
+@functools.cache
+def _served(engine, load):
+    rate = load * full_rate(_replica())
     asked = requests(measured_workload(WORKLOAD, float(rate)), COUNT, np.random.default_rng(SEED))
     run = simulate(asked, policy(engine), step())
     late = np.arange(COUNT) >= COUNT // 5

@@ -107,6 +107,7 @@ def plan(
     dtype = arguments.choice("dtype", dtype, measurement.DTYPES)
     bench.refuse("cpu", dtype, linear)
     slots = tuple(sorted({*map(int, arguments.array("slots", slots, least=1, whole=True).ravel())}))
+    policies = policies if isinstance(policies, (tuple, list)) else (policies,)
     policies = tuple(arguments.choice("policies", policy, POLICIES) for policy in policies)
     if not policies:
         raise ValueError("policies must hold at least one, got none")
