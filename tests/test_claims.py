@@ -127,3 +127,22 @@ def test_no_measured_engine_reaches_a_thirty_second():
     alone, many = (runs["value"][row & (runs["concurrency"] == size)][0] for size in (1, 32))
     assert evidence.number == pytest.approx(32 * alone / many)
     assert evidence.number < 29 < evidence.edge < 32
+
+
+def test_a_free_slot_is_taken_at_once_under_some_rules_and_not_under_others():
+    evidence = claims.EVIDENCE["C09"]()
+    assert evidence.number == 0
+    assert evidence.edge > 1
+    assert evidence.words["slowest"] == "TGI"
+
+
+def test_full_slots_are_not_full_cores():
+    """32 sequences against a ridge of some 295: a tenth at best, less by the calibrated step."""
+    evidence = claims.EVIDENCE["C10"]()
+    assert evidence.number < 0.11
+    assert evidence.number < evidence.edge < 0.9
+
+
+def test_tens_of_times_is_against_one_at_a_time():
+    evidence = claims.EVIDENCE["C13"]()
+    assert evidence.number > 10 > evidence.edge > 1

@@ -16,8 +16,8 @@ LAYERS = {
         *("batch_law", "dynamic_batching", "control_limit", "formation", "occupancy", "order_statistics", "token_load"),
         *("processor_sharing", "static_batch", "replication"),
         *("latency", "fit", "roofline", "memory", "layer_shape", "layer_time", "layer_fit", "left_out"),
-        *("calibration", "serving", "amortisation", "deployment", "engine_step", "operating_point"),
         *("schedule", "length_fit", "rigid_batch", "timeout_batching", "timeout_choice", "dispatch", "simulated"),
+        *("calibration", "serving", "amortisation", "deployment", "engine_step", "operating_point"),
     ],
     "systems": [
         *("batching", "engines", "step_time", "replica", "compiled_replica", "whole_batches", "simulation", "queues"),

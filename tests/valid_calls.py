@@ -117,12 +117,12 @@ POISSON, CODE = ArrivalLaw(law="poisson", rate=2.0), measured_workload("azure-co
 GREEDY, BURSTS = DynamicBatching(), ArrivalLaw(law="on-off", rate=2.0, on_time=3.0, off_time=6.0)
 ROOM, QUICK = KVMemory(tokens=64), AffineStep(fixed=0.01)
 
+V100 = {"arrival_rate": 500.0, "fixed_time": 1.9e-3, "marginal_time": 1.4e-4}
 DEPLOYED = deployments.Deployment(hardware=H100, model=MIXTRAL, dtype="fp8", devices=2)
 SCALES, CHATS = deployments.scales(DEPLOYED), deployments.traffic_of("azure-conversation")
 REPLICA = operating_point.replica(DEPLOYED, CHATS, slots=64)
 GRID = frontier.points(CHATS, models=("Llama-3-8B",), accelerators=("L40S",))
 LISTING = prices.listings()[0]
-V100 = {"arrival_rate": 500.0, "fixed_time": 1.9e-3, "marginal_time": 1.4e-4}
 
 # module: {function or record: its valid call, or several}
 CALLS = {
