@@ -1,6 +1,7 @@
 """Rides in the page are those of Python; figures of the bus draw what they are given."""
 
 import inspect
+import itertools
 import json
 import re
 from pathlib import Path
@@ -71,7 +72,7 @@ def test_no_two_bars_of_a_slot_overlap():
         assert words["policy"] == [*bus_charts.BLOCKS]
         for low in {*bars["low"]}:
             spans = sorted((a, b) for a, b, at in zip(bars["from"], bars["to"], bars["low"], strict=True) if at == low)
-            assert all(one[1] <= other[0] + 1e-9 for one, other in zip(spans, spans[1:], strict=False))
+            assert all(one[1] <= other[0] + 1e-9 for one, other in itertools.pairwise(spans))
 
 
 def test_the_words_say_what_the_ride_was():

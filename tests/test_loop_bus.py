@@ -28,7 +28,7 @@ def test_only_one_engine_holds_prompts_back_on_purpose():
     """TGI waits for enough prompts or for twenty steps; the other two board whoever fits."""
     found = {engine: loop_bus.served(engine) for engine in loop_bus.ENGINES}
     assert found["vLLM"].held_back == found["SGLang"].held_back == 0
-    assert 1 < found["TGI"].held_back
+    assert found["TGI"].held_back > 1
     assert found["TGI"].first_token > 3 * found["vLLM"].first_token
     assert all(one.preempted == 0 for one in found.values())
 
