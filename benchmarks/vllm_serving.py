@@ -128,6 +128,7 @@ def step_times(engine, sizes, lengths=(PROMPT, FAR), repeats=1):
             found[size, length] += [made.step()[0] for _ in range(TIMED)]
             made.stop()
             if length == PROMPT:  # once more, for the boarding
+                made = Requests(engine)
                 for _ in range(size):
                     made.add(length, 64)
                 boarding[size].append(made.step()[0])
