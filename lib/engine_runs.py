@@ -29,8 +29,9 @@ class Comparison(NamedTuple):
     slots : ndarray of int, shape (n,)
     quantity : list of str
         "makespan", "first token" or "time per token".
-    predicted : ndarray, shape (n,)
-        Seconds.
+    predicted, retimed : ndarray, shape (n,)
+        Seconds: as it was written down before the runs; and with steps that were timed again right before each
+        run, means of all runs with so many slots. The machine may be faster in one hour than in another.
     measured, least, most : ndarray, shape (n,)
         Mean, least and most of the rounds, s.
     """
@@ -39,6 +40,7 @@ class Comparison(NamedTuple):
     slots: np.ndarray
     quantity: list
     predicted: np.ndarray
+    retimed: np.ndarray
     measured: np.ndarray
     least: np.ndarray
     most: np.ndarray
@@ -66,16 +68,31 @@ def predicted(steps, slots):
     """
     _with("steps", steps, ("prompt", "output_length", "visits"))
     slots = arguments.array("slots", slots, least=1, whole=True).ravel()
-    times = _times(steps["prompt"], steps["visits"])
-    lengths = np.array(steps["output_length"])
-    requests = Trace(np.zeros(lengths.shape), np.full(lengths.shape, steps["prompt"]), lengths)
-    cases = []
-    for count in slots.astype(int).tolist():
-        for policy in POLICIES:
-            made = simulation.simulate(requests, _rules(policy, count), times)
-            first, last = made.first_token_time, made.finish_time
-            cases.append({"policy": policy, "slots": count} | _means(first, last, last.max(), lengths))
+    times, lengths = _times(steps["prompt"], steps["visits"]), np.array(steps["output_length"])
+    cases = [
+        {"policy": policy, "slots": count} | _simulated(times, lengths, policy, count)
+        for count in slots.astype(int).tolist() for policy in POLICIES
+    ]  # fmt: skip
     return {"from": {key: steps[key] for key in KEPT if key in steps}, "cases": cases}
+
+
+def _simulated(times, lengths, policy, slots):
+    requests = Trace(np.zeros(lengths.shape), np.full(lengths.shape, times.prompt), lengths)
+    made = simulation.simulate(requests, _rules(policy, slots), times)
+    return _means(made.first_token_time, made.finish_time, made.finish_time.max(), lengths)
+
+
+def _retimed(steps, runs):
+    """Return the step times before the runs of equal slots: near lengths as timed there, the rise as before."""
+    table = _times(steps["prompt"], steps["visits"])
+    seen = [np.reshape(run["before"]["time"], (-1, 2)) for run in runs]
+    near, boarding = np.mean(seen, axis=0).T
+    known = np.array(table.steps)[: len(near)]
+    rise = known / known[:, :1]
+    return StepTimes(
+        prompt=table.prompt, sizes=np.array(runs[0]["before"]["sizes"]), longest=table.longest,
+        steps=near[:, None] * rise, boarding=boarding,
+    )  # fmt: skip
 
 
 def _times(prompt, visits):
@@ -112,12 +129,12 @@ def _measured(run, output_length):
     return _means(*columns, run["makespan"], np.array(output_length))
 
 
-def compared(prediction, runs):
+def compared(steps, prediction, runs):
     """Return prediction and run side by side.
 
     Parameters
     ----------
-    prediction, runs : dict
+    steps, prediction, runs : dict
         As the script wrote them.
 
     Returns
@@ -129,6 +146,7 @@ def compared(prediction, runs):
     ValueError
         If they are of different workloads, or a run was not predicted.
     """
+    _with("steps", steps, ("prompt", "output_length", "visits"))
     _with("prediction", prediction, ("from", "cases"))
     _with("runs", runs, ("output_length", "runs"))
     if prediction["from"]["output_length"] != runs["output_length"]:
@@ -140,18 +158,23 @@ def compared(prediction, runs):
         if case not in expected:
             raise ValueError(f"runs must have been predicted, got {case}")
         found.setdefault(case, []).append(_measured(run, runs["output_length"]))
+    again = {}
+    for slots in {slots for _, slots in found}:
+        times = _retimed(steps, [run for run in runs["runs"] if run["slots"] == slots])
+        for policy in (policy for policy, count in found if count == slots):
+            again[policy, slots] = _simulated(times, np.array(runs["output_length"]), policy, slots)
     words = {"makespan": "makespan", "first_token": "first token", "time_per_token": "time per token"}
     rows = [
-        (*case, words[key], expected[case][key], [one[key] for one in rounds])
+        (*case, words[key], expected[case][key], again[case][key], [one[key] for one in rounds])
         for case, rounds in sorted(found.items()) for key in words
     ]  # fmt: skip
-    policy, slots, quantity, wanted, got = zip(*rows, strict=True)
+    policy, slots, quantity, wanted, later, got = zip(*rows, strict=True)
     ends = [np.array([take(one) for one in got]) for take in (np.mean, np.min, np.max)]
-    return Comparison([*policy], np.array(slots), [*quantity], np.array(wanted), *ends)
+    return Comparison([*policy], np.array(slots), [*quantity], np.array(wanted), np.array(later), *ends)
 
 
 def committed(name, folder=FOLDER):
-    """Return the prediction and the runs of an engine, or none where they are not both there.
+    """Return steps, prediction and runs of an engine, or none where they are not all there.
 
     Parameters
     ----------
@@ -169,5 +192,5 @@ def committed(name, folder=FOLDER):
         If a file is no JSON; names it.
     """
     arguments.text("name", name)
-    paths = [Path(folder) / f"{name}-{what}.json" for what in ("prediction", "run")]
+    paths = [Path(folder) / f"{name}-{what}.json" for what in ("steps", "prediction", "run")]
     return tuple(records.json_of(path) for path in paths) if all(path.exists() for path in paths) else None

@@ -28,9 +28,10 @@ def test_the_prediction_follows_vllms_rules_by_hand():
 
 
 def test_prediction_and_run_stand_side_by_side():
-    compared = engine_runs.compared(engine_runs.predicted(STEPS, [2]), runs_of())
+    compared = engine_runs.compared(STEPS, engine_runs.predicted(STEPS, [2]), runs_of())
     assert compared.quantity == ["makespan", "first token", "time per token"]
     assert_allclose(compared.predicted[0], 8.4)
+    assert_allclose(compared.retimed[0], 2 * 8.4)  # right before the runs every step took twice as long
     assert_allclose((compared.measured[0], compared.least[0], compared.most[0]), (9.5, 9, 10))
     assert_allclose(compared.measured[1:], [16 / 3, (2 + 2 + 1) / 3])
 
@@ -47,13 +48,27 @@ def test_prediction_and_run_stand_side_by_side():
 )
 def test_a_run_that_was_not_predicted_is_refused(runs, message):
     with pytest.raises(ValueError, match=message):
-        engine_runs.compared(engine_runs.predicted(STEPS, [2]), runs)
+        engine_runs.compared(STEPS, engine_runs.predicted(STEPS, [2]), runs)
 
 
 def test_records_are_read_together_or_not_at_all(tmp_path):
     assert engine_runs.committed("vllm", tmp_path) is None
+    (tmp_path / "vllm-steps.json").write_text(json.dumps(STEPS))
     (tmp_path / "vllm-prediction.json").write_text(json.dumps(engine_runs.predicted(STEPS, [2])))
     assert engine_runs.committed("vllm", tmp_path) is None
     (tmp_path / "vllm-run.json").write_text(json.dumps(runs_of()))
-    prediction, runs = engine_runs.committed("vllm", tmp_path)
-    assert np.isfinite(engine_runs.compared(prediction, runs).measured).all()
+    assert np.isfinite(engine_runs.compared(*engine_runs.committed("vllm", tmp_path)).measured).all()
+
+
+def test_the_committed_runs_meet_the_prediction_with_the_speed_of_the_machine_right_before():
+    """The target: 8 % continuous, 12 % static; the prediction itself was written down for a slower hour."""
+    found = engine_runs.committed("vllm")
+    if found is None:
+        pytest.skip("no run of an engine is recorded")
+    compared = engine_runs.compared(*found)
+    for policy, quantity, retimed, measured in zip(
+        compared.policy, compared.quantity, compared.retimed, compared.measured, strict=True
+    ):
+        if quantity == "makespan":
+            assert abs(retimed / measured - 1) < (0.08 if policy == "continuous" else 0.12)
+    assert found[1]["cases"] == engine_runs.predicted(found[0], (4, 8, 16, 32))["cases"]

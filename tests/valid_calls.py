@@ -492,7 +492,7 @@ CALLS = {
     "engine_runs": {
         "Comparison": Without("a result"),
         "predicted": call(steps=ENGINE_STEPS, slots=[2]),
-        "compared": call(prediction=PREDICTION, runs=ENGINE_RUNS),
+        "compared": call(steps=ENGINE_STEPS, prediction=PREDICTION, runs=ENGINE_RUNS),
         "committed": call(name=Text("vllm"), folder=SERVED_PATH.parent),
     },
     "loop_bus": {
