@@ -6,6 +6,7 @@ done once more, off the clock, in between. With the probes' times the same reque
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -356,6 +357,84 @@ def first_token_time(run, ride):
     """
     arguments.record("run", run, Run)
     return arguments.record("ride", ride, Ride).first_token - run.arrival_time
+
+
+class Case(NamedTuple):
+    """The runs of one policy at one slot count, round by round: seconds, shape (rounds,).
+
+    Attributes
+    ----------
+    policy : str
+    slots : int
+    makespan, time_per_token : ndarray
+        As it went; the latter a mean over requests.
+    replayed_makespan, replayed_time_per_token : ndarray
+        With the bus's own rules: all padded to the longest aboard.
+    simulated_makespan, simulated_time_per_token : ndarray
+        By `lib.simulation`.
+    """
+
+    policy: str
+    slots: int
+    makespan: np.ndarray
+    time_per_token: np.ndarray
+    replayed_makespan: np.ndarray
+    replayed_time_per_token: np.ndarray
+    simulated_makespan: np.ndarray
+    simulated_time_per_token: np.ndarray
+
+
+def cases(record):
+    """Return what became of the requests that were all there at once, by policy and slots.
+
+    Parameters
+    ----------
+    record : Record
+
+    Returns
+    -------
+    list of Case
+        In the order of `lib.boarding.POLICIES`, slots rising.
+    """
+    found = {}
+    for run in arguments.record("record", record, Record).runs:
+        if not run.load:
+            rides = run.ride, replayed(run), simulated(run)
+            row = [(makespan(one), float(time_per_token(one, run.output_length).mean())) for one in rides]
+            found.setdefault((boarding.POLICIES.index(run.policy), run.slots), []).append(np.ravel(row))
+    return [
+        Case(boarding.POLICIES[policy], slots, *np.transpose(rows)) for (policy, slots), rows in sorted(found.items())
+    ]
+
+
+def line_of(record):
+    """Return the straight line through the steps of a record, as the probes of its largest continuous runs saw them.
+
+    Parameters
+    ----------
+    record : Record
+        With a continuous run.
+
+    Returns
+    -------
+    tuple of float
+        Time of a step without riders, of each rider at the mean length, and of reading one prompt, s.
+
+    Raises
+    ------
+    ValueError
+        If there is no continuous run.
+    """
+    arguments.record("record", record, Record)
+    runs = [run for run in record.runs if run.policy == "continuous"]
+    if not runs:
+        raise ValueError(f"record must hold a continuous run, got {sorted({run.policy for run in record.runs})}")
+    most = max(run.slots for run in runs)
+    chosen = [run for run in runs if run.slots == most]
+    sizes = np.arange(1, most + 1)
+    curve = [[one.times.step_time(n, one.prompt + one.output_length.mean()) for n in sizes] for one in chosen]
+    slope, base = np.polyfit(sizes, np.mean(curve, axis=0), 1)
+    return float(base), float(slope), float(np.mean([one.times.boarding_time(1) for one in chosen]))
 
 
 def publishable(record):

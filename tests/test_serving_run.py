@@ -9,6 +9,8 @@ from numpy.testing import assert_allclose
 
 from lib import bench, boarding, serving_records, serving_run
 from lib import bus as torch_bus
+from lib.boarding import POLICIES
+from tests.served import SERVED
 from tests.test_boarding import timetable
 
 QUICK = ["--quiet", "--slots", "2", "4", "--requests", "16", "--mean", "6", "--longest", "40", "--rounds", "2",
@@ -232,6 +234,43 @@ def test_time_per_token_leaves_out_the_first_token_and_who_has_no_other():
     made = boarding.Ride(np.zeros(2), np.array([0.2, 0.5]), np.array([1.2, 0.5]), *[np.zeros(1)] * 6)
     assert_allclose(serving_records.time_per_token(made, [11, 1]), [0.1])
     assert serving_records.makespan(made) == 1.2
+
+
+def test_cases_gather_the_rounds_of_a_policy_and_the_line_is_that_of_its_probes():
+    """Steps of 1 s + 0.1 s a slot + 1 ms a token, a prompt 0.5 s: at the mean length of 4 + 22/6 tokens."""
+    record = serving_records.summed_up("served", SERVED)
+    found = serving_records.cases(record)
+    assert [(one.policy, one.slots, len(one.makespan)) for one in found] == [(policy, 2, 3) for policy in POLICIES]
+    for one in found:
+        assert_allclose(one.replayed_makespan, one.makespan, rtol=0.01)
+        assert_allclose(one.simulated_time_per_token, one.time_per_token, rtol=0.02)
+    base, slope, reading = serving_records.line_of(record)
+    assert (base + slope, base + 2 * slope) == pytest.approx((1.1077, 1.2153), abs=2e-3)
+    assert reading == 0.5
+    only = [run for run in SERVED["runs"] if run["policy"] == "padded"]
+    with pytest.raises(ValueError, match="record must hold a continuous run, got"):
+        serving_records.line_of(serving_records.summed_up("served", SERVED | {"runs": only}))
+
+
+@pytest.mark.parametrize("name", sorted(path.name for path in serving_records.FOLDER.glob("*.json")))
+def test_a_committed_run_meets_its_simulation(name):
+    """The target: 5 % in makespan and in mean TPOT, static and continuous, at four slot counts."""
+    record = serving_records.record(serving_records.FOLDER / name)
+    if name.startswith("local"):
+        pytest.skip("a record of this machine is the reader's own")
+    assert serving_records.publishable(record)
+    assert record.content["settings"]["streamed_weight_bytes"] > 10 * record.content["machine"]["last_cache"]
+    lengths = np.array(record.content["requests"]["output_length"])
+    assert len(lengths) >= 64
+    assert lengths.std() / lengths.mean() >= 0.8
+    found = serving_records.cases(record)
+    assert {one.slots for one in found} >= {4, 8, 16, 32}
+    for one in found:
+        for made, seen in (
+            (one.simulated_makespan, one.makespan), (one.simulated_time_per_token, one.time_per_token),
+            (one.replayed_makespan, one.makespan), (one.replayed_time_per_token, one.time_per_token),
+        ):  # fmt: skip
+            assert abs(made.mean() / seen.mean() - 1) < 0.05, one
 
 
 # --- in earnest --------------------------------------------------------------------------------
