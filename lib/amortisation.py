@@ -48,8 +48,8 @@ def kernel_ratios(batch_size):
     Returns
     -------
     dict of ndarray
-        ``accelerator``, ``model``, ``tensor_parallel``, ``attention``, ``context``, ``ratio``;
-        a row where both were measured.
+        ``accelerator``, ``model``, ``tensor_parallel``, ``attention``, ``context``, ``ratio``,
+        ``fall`` (what a token costs alone over what it costs in the batch); a row where both were measured.
 
     Raises
     ------
@@ -72,7 +72,8 @@ def engine_ratios(batch_size):
     -------
     dict of ndarray
         ``accelerator``, ``model``, ``engine``, ``tensor_parallel``, ``input_tokens``,
-        ``output_tokens``, ``fits`` ("yes" or "no": the batch in memory), ``ratio``; dense models.
+        ``output_tokens``, ``fits`` ("yes" or "no": the batch in memory), ``ratio``,
+        ``fall`` (what a token costs alone over what it costs in the batch); dense models.
 
     Raises
     ------
@@ -104,7 +105,41 @@ def _ratios(points, same, batch_size, also=()):
     if not rows:
         raise ValueError(f"batch_size must be one that was measured, got {batch_size:g}")
     names = (*same, *also, "ratio")
-    return {name: np.array(column) for name, column in zip(names, zip(*rows, strict=True), strict=True)}
+    found = {name: np.array(column) for name, column in zip(names, zip(*rows, strict=True), strict=True)}
+    return found | {"fall": batch_size / found["ratio"]}
+
+
+def cache_gain(relative_batch, share):
+    r"""Return how many times as fast a step becomes when its caches shrink.
+
+    Parameters
+    ----------
+    relative_batch : array_like
+        Batch over the half-saturation batch of the larger caches, above 0.
+    share : array_like
+        What is left of the time that each sequence adds, above 0 to 1: half for 8 bits in place of 16.
+
+    Returns
+    -------
+    ndarray
+        From 1 to ``1 / share``.
+
+    Raises
+    ------
+    ValueError
+        If an argument breaks its rule, or they do not broadcast.
+
+    Notes
+    -----
+    .. math:: \frac{a + c B}{a + s c B} = \frac{1 + x}{1 + s x}, \quad x = \frac{B}{a / c}
+
+    A bound: scales stored beside the numbers and the work of unpacking are left out. False where
+    arithmetic binds, and for what a step does besides.
+    """
+    relative_batch = arguments.array("relative_batch", relative_batch, above=0)
+    share = arguments.array("share", share, above=0, most=1)
+    arguments.together(relative_batch=relative_batch, share=share)
+    return (1 + relative_batch) / (1 + share * relative_batch)
 
 
 def batches_to_memory(hardware, model, context, *, precision=BF16, most=1024):

@@ -213,6 +213,9 @@ class ContinuousBatching:
     holding_back : HoldingBack or None
         Only for prompts read "whole", in order of arrival, with reserved memory. At least one iteration then
         decodes between two that read prompts.
+    ahead : bool
+        Whether each iteration is planned while the one before it runs, so that the host's work hides behind the
+        device's. The plan then knows only who had come, and who had finished, when that one began. Not for "elsewhere".
     source : str
         Where these rules are documented, and of which version.
 
@@ -229,6 +232,7 @@ class ContinuousBatching:
     memory: KVMemory = field(default=UNLIMITED_MEMORY)
     estimate: Estimate | None = None
     holding_back: HoldingBack | None = None
+    ahead: bool = False
     source: str = "made up"
 
     def __post_init__(self):
@@ -237,7 +241,10 @@ class ContinuousBatching:
         arguments.choice("prefill", self.prefill, PREFILLS)
         arguments.choice("order", self.order, ORDERS)
         arguments.record("memory", self.memory, KVMemory)
+        arguments.flag("ahead", self.ahead)
         arguments.text("source", self.source)
+        if self.ahead and self.prefill == "elsewhere":
+            raise ValueError(f"ahead must be false if prompts are read elsewhere, got {self.ahead}")
         if self.prefill in ("piggybacked", "chunked") and self.token_budget < slots:
             raise ValueError(f"token_budget must be at least slots, {slots:g}, got {self.token_budget}")
         if self.prefill == "elsewhere" and self.token_budget < np.inf:

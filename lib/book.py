@@ -1,6 +1,7 @@
 """The Sphinx side of the book: who it is by, what each page carries, what makes a build fail."""
 
 import json
+import os
 import re
 from functools import cache
 from importlib.resources import files
@@ -11,7 +12,7 @@ import yaml
 from pybtex.plugin import find_plugin, register_plugin
 from sphinx.util import logging
 
-from lib import downloads, figures, theme
+from lib import copies, downloads, figures, theme
 
 LOGGER = logging.getLogger(__name__)
 STATIC = Path(str(files("lib"))) / "static"
@@ -69,6 +70,7 @@ def setup(app):
     app.connect("html-page-context", _finish_page, priority=900)
     figures.register(app)
     downloads.register(app)
+    copies.register(app)
     return {"version": "1", "parallel_read_safe": False, "parallel_write_safe": False}
 
 
@@ -81,8 +83,9 @@ def _describe_book(app, config):
     config.html_baseurl = book["site"]
     config.html_last_updated_fmt = None
     config.html_show_copyright = False
-    config.html_static_path.append(str(STATIC))
-    config.templates_path.insert(0, str(TEMPLATES))
+    # Seen from the book, so that the same book built elsewhere has the same settings.
+    config.html_static_path.append(os.path.relpath(STATIC, app.confdir))
+    config.templates_path.insert(0, os.path.relpath(TEMPLATES, app.confdir))
     config.html_theme_options["logo"] = {"text": book["title"].partition(":")[0]}
     if book["repository"]:
         config.html_theme_options["repository_url"] = book["repository"]
@@ -98,6 +101,7 @@ def _write_static_files(app):
     for sheet in ("book.css", "dark-charts.css"):
         app.add_css_file(sheet)
     app.add_js_file("charts.js", loading_method="defer", priority=SCRIPT_ORDER)
+    app.add_js_file("copies.js", loading_method="defer", priority=SCRIPT_ORDER)
 
 
 def _write_vega(path):
@@ -123,5 +127,22 @@ def _finish_page(app, pagename, templatename, context, doctree):
         if '"ride":' in context["body"]:
             app.add_js_file("boarding.js", loading_method="defer", priority=SCRIPT_ORDER - 1)
         body = context["body"].replace("</h1>", f"</h1>{tools}", 1)
+        _defer_scripts(context["script_files"])
         # Sphinx gives a list of sources children that no list may have, and screen readers lose count.
         context["body"] = body.replace('role="doc-biblioentry"', 'role="listitem"')
+
+
+def _defer_scripts(files):
+    """Let the page be read and painted before any script runs, in the same order as without this.
+
+    A script in the head that is not deferred holds up the reader until all style sheets and
+    itself have arrived. What an inline script needs of a deferred one, it needs as late.
+    """
+    for index, script in enumerate(files):
+        if script.filename:
+            late = {"defer": "defer"}
+        elif "DOCUMENTATION_OPTIONS." in script.attributes.get("body", ""):
+            late = {"type": "module"}
+        else:
+            continue
+        files[index] = type(script)(script.filename, priority=script.priority, **(script.attributes | late))

@@ -11,7 +11,15 @@ import numpy as np
 
 from lib import arguments
 from lib.domains import at_least, checked, single
-from lib.embedded_chain import arrivals_law, arrivals_transform, landing_law, returns_below, starts_above
+from lib.embedded_chain import (
+    arrivals_law,
+    arrivals_transform,
+    erlang_landing,
+    erlang_stages,
+    landing_law,
+    returns_below,
+    starts_above,
+)
 
 
 class BulkQueue(NamedTuple):
@@ -114,12 +122,15 @@ def _law_below_cap(rate, batch_time, limit, service_cv2):
     cap = batch_time.size
     left, full = np.arange(cap), rate * batch_time[-1]
     sizes = np.maximum(left, limit)
-    varied = float(service_cv2[-1])
-    terms = np.arange(cap + starts_above(full, cap, varied))
-    arrivals = arrivals_law((rate * batch_time[sizes - 1])[:, None], service_cv2[sizes - 1][:, None], terms)
-    arrivals = _with_rest(arrivals)
-    steps = arrivals[:, :cap] + returns_below(arrivals[:, cap:], landing_law(full / cap, cap, varied))
-    return _stationary(steps, cap - left + rate * batch_time[sizes - 1] - full, cap - full)
+    gains, spread, varied = rate * batch_time[sizes - 1], service_cv2[sizes - 1], float(service_cv2[-1])
+    landing, stages = landing_law(full / cap, cap, varied), erlang_stages(varied)
+    if stages and np.all(spread == varied):
+        steps = erlang_landing(gains, stages, landing)
+    else:
+        terms = np.arange(cap + starts_above(full, cap, varied))
+        arrivals = _with_rest(arrivals_law(gains[:, None], spread[:, None], terms))
+        steps = arrivals[:, :cap] + returns_below(arrivals[:, cap:], landing)
+    return _stationary(steps, cap - left + gains - full, cap - full)
 
 
 def _with_rest(law):

@@ -129,3 +129,49 @@ def returns_below(beyond, landing):
     lag = np.arange(terms)[:, None] - np.arange(cap)
     weights = beyond @ np.where(lag >= 0, renewal[np.maximum(lag, 0)], 0)
     return weights @ toeplitz(np.eye(1, cap)[0] * landing[0], landing)
+
+
+def erlang_stages(service_cv2):
+    """Return of how many equal exponential stages a gamma time consists, or 0 if it is no such time.
+
+    Only up to 16: beyond, the law of the arrivals is short and a sum over it is as fast.
+    """
+    stages = round(1 / service_cv2) if service_cv2 > 1 / 16.5 else 0
+    return stages if stages and abs(stages * service_cv2 - 1) < 1e-12 else 0
+
+
+def erlang_landing(arrivals, stages, landing):
+    """Return where the walk lands below b after the arrivals in an Erlang time, if it starts from 0.
+
+    One arrival is a step up, which from b - 1 lands as `landing` says. The arrivals in a stage are
+    geometric, so a stage solves x = (1 - p) start + p x * step: a recursion from 0 up, and one
+    more for what came back from b - 1. Only positive terms are added, however many the arrivals.
+
+    Parameters
+    ----------
+    arrivals : ndarray, shape (n,)
+        Mean number in the whole time.
+    stages : int
+    landing : ndarray, shape (b,)
+        From `landing_law`.
+
+    Returns
+    -------
+    ndarray, shape (n, b)
+        Row by row, the probability of landing on 0..b-1.
+    """
+    more = arrivals / (stages + arrivals)
+    law = np.zeros((landing.size, arrivals.size))
+    law[0] = 1
+    back = _carried_up(np.repeat(landing[:, None], arrivals.size, axis=1), more)
+    for _ in range(stages):
+        law = _carried_up((1 - more) * law, more)
+        law += more * law[-1] / (1 - more * back[-1]) * back
+    return law.T
+
+
+def _carried_up(start, more):
+    """Return the sums over j up to k of `start` at j times `more` to the power k - j, for each k and column."""
+    for below in range(len(start) - 1):
+        start[below + 1] += more * start[below]
+    return start

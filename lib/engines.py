@@ -1,7 +1,8 @@
 """The scheduling rules of three engines, as their documents and sources state them, as policies.
 
 Each function takes the engine's own options under the engine's own names and returns a
-`ContinuousBatching`. Defaults are the engines' own, read in the versions that ``source`` names.
+`ContinuousBatching`. Defaults are the engines' own, read in the versions that ``source`` names, but for vLLM's
+`async_scheduling`.
 Left out of all three: speculative decoding, LoRA, several replicas, and the host's own time.
 """
 
@@ -14,7 +15,8 @@ from lib.batching import ContinuousBatching, Estimate, HoldingBack, KVMemory
 _FIRST_RATIO, _LEAST_OF_FIRST, _DECAY_STEPS = 0.7, 0.14, 600
 
 
-def vllm(kv_tokens, *, max_num_seqs=256, max_num_batched_tokens=2048, block_size=16, enable_prefix_caching=True):
+def vllm(kv_tokens, *, max_num_seqs=256, max_num_batched_tokens=2048, block_size=16, enable_prefix_caching=True,
+         async_scheduling=False):  # fmt: skip
     """Return the policy of vLLM's V1 scheduler.
 
     Parameters
@@ -29,6 +31,9 @@ def vllm(kv_tokens, *, max_num_seqs=256, max_num_batched_tokens=2048, block_size
     enable_prefix_caching : bool
         Here it matters only to a request that lost its memory: it finds again what nobody has overwritten. Hits between
         requests are data: the simulator's `cached_length`.
+    async_scheduling : bool
+        Whether an iteration is planned while the one before it runs, which hides the host's work and lets a newcomer
+        wait up to an iteration longer. The engine's own default, since version 0.14, is true.
 
     Returns
     -------
@@ -57,6 +62,7 @@ def vllm(kv_tokens, *, max_num_seqs=256, max_num_batched_tokens=2048, block_size
         token_budget=arguments.number("max_num_batched_tokens", max_num_batched_tokens, least=1, whole=True),
         prefill="chunked",
         memory=memory,
+        ahead=arguments.flag("async_scheduling", async_scheduling),
         source="vLLM 0.19, V1: vllm/v1/core/sched/scheduler.py at 00024d3145; vllm/engine/arg_utils.py",
     )
 

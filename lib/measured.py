@@ -2,7 +2,8 @@
 
 The tables hold medians, sums and selected figures of public sources, with a source
 key per row; ``measurement_sources.csv`` gives repository, commit, licence and what was
-dropped. ``scripts/derive_measurements.py`` made all but ``published_results``, which is typed.
+dropped. ``scripts/derive_measurements.py`` made all but ``published_results``, which is typed,
+and the replays, which ``scripts/replay_runs.py`` made.
 """
 
 import csv
@@ -18,6 +19,7 @@ from lib import arguments
 TABLES = (
     *("all_reduce", "batch_one", "decode_steps", "end_to_end"),
     *("measurement_sources", "published_results", "lengths", "workloads", "arrivals"),
+    *("replayed_runs", "replayed_quantiles"),
 )
 NUMBERS = frozenset(
     {
@@ -27,12 +29,14 @@ NUMBERS = frozenset(
         *("level", "tokens", "left_out", "prompt_mean", "prompt_cv", "output_mean", "output_cv"),
         *("duration", "rate", "cv", "cv_low", "cv_high", "longest_gap"),
         *("dispersion_1s", "dispersion_10s", "dispersion_60s"),
+        *("host_time", "predicted", "recorded", "low", "high", "share", "requests", "preemptions", "iterations"),
     }
 )
-SIGNED = frozenset({"rank_correlation"})
+SIGNED = frozenset({"rank_correlation", "error"})
 UNKNOWN_ALLOWED = frozenset(
     {
         *("head_time", "spread", "rank_correlation", "duration", "rate", "cv_low", "cv_high", "longest_gap"),
+        *("low", "high"),
         *("dispersion_1s", "dispersion_10s", "dispersion_60s"),
     }
 )
@@ -48,7 +52,8 @@ def table(name):
         ``decode_steps``: one decode step as the sum of its kernels; without all-reduce,
         gaps and, in `time`, LM head. ``end_to_end``: running engines, by `quantity`.
         ``lengths``: quantiles of prompts and outputs; ``workloads``: their means; ``arrivals``: how
-        bursty. ``all_reduce``, ``batch_one``, ``published_results``, ``measurement_sources``.
+        bursty. ``replayed_runs``, ``replayed_quantiles``: recorded runs of vLLM and what the simulator makes of them.
+        ``all_reduce``, ``batch_one``, ``published_results``, ``measurement_sources``.
 
     Returns
     -------

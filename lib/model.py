@@ -9,7 +9,7 @@ either one dense network or a router and its experts.
 import csv
 import functools
 import math
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import MISSING, dataclass, fields, replace
 from importlib.resources import files
 from types import MappingProxyType
 
@@ -199,6 +199,36 @@ def models_in(file):
                 raise ValueError(f"{file.name} row {line}: {error}") from None
             models[read.name] = read
     return MappingProxyType(models)
+
+
+def with_key_heads(model, kv_heads):
+    """Return the model with plain attention and another number of key heads: a shape to compare with.
+
+    Parameters
+    ----------
+    model : Model
+        One that caches a latent gets heads as wide as the part of its keys without rotation.
+    kv_heads : int
+        From 1 to the number of query heads, a divisor of it.
+
+    Returns
+    -------
+    Model
+        Named "Llama-3-70B with 64 key heads"; nobody trained it.
+
+    Raises
+    ------
+    ValueError
+        If an argument breaks its rule.
+    """
+    arguments.record("model", model, Model)
+    kv_heads = int(arguments.number("kv_heads", kv_heads, least=1, most=model.query_heads, whole=True))
+    latent = ("q_lora_rank", "kv_lora_rank", "rope_head_dim", "nope_head_dim", "value_head_dim")
+    return replace(
+        model, name=f"{model.name} with {kv_heads} key heads", kv_heads=kv_heads,
+        head_dim=model.head_dim or model.nope_head_dim, published_params=0, published_where="",
+        **dict.fromkeys(latent, 0),
+    )  # fmt: skip
 
 
 def attention_kind(model):

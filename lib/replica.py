@@ -66,6 +66,7 @@ class Limits(NamedTuple):
     reuse: int
     alternate: int
     patience: int
+    ahead: int
     users: int
     record: int
 
@@ -190,7 +191,8 @@ def advance(columns, limits, rates, step_time, report):  # noqa: C901
     -------
     tuple
         Iterations, seconds in which the replica worked, and the record, a row for each stretch of equal iterations:
-        when it begins, how long it lasts, who is inside and who waits then, tokens in the cache and blocks at its end.
+        when it begins, how long it and its first iteration last, its iterations, who decodes, who is inside and who
+        waits, tokens in the cache and blocks at its end; then who lost memory when, and when each was read again.
     """
     arrival, prompt, output, limit, cached = (
         columns.arrival,
@@ -210,22 +212,31 @@ def advance(columns, limits, rates, step_time, report):  # noqa: C901
     fixed, per_sequence, per_context = rates.fixed, rates.per_sequence, rates.per_context
     per_prompt, per_pair = rates.per_prompt, rates.per_pair
     alone, elsewhere, paged = reading_mode == ALONE, reading_mode == ELSEWHERE, allocation != RESERVED
-    reuse, alternate, patience = limits.reuse, limits.alternate, limits.patience
+    reuse, alternate, patience, ahead = limits.reuse, limits.alternate, limits.patience, limits.ahead
 
     count = len(arrival)
     left = count
+    bits = 1  # a sequence in the heap: the step at which it ends, and its position in the last bits
+    while count >> bits:
+        bits += 1
+    mask = (1 << bits) - 1
     never = np.inf
-    heap = [0]  # the step at which a sequence ends, times count, plus its position
+    heap = [0]
     ready = [0]  # ranks of those who wait, if the order is not that of arrival or they were sent back
     queue = [0]  # those who wait in order of arrival
     coming = [(0.0, 0)]  # closed loop: when the next requests come
     stack = [0]  # those who run, in order of admission; stale where seat says otherwise
     reading, chunk, fresh, gone = [0], [0], [0], [0]
+    leaving = [0]  # those who have finished, whom a plan made an iteration ahead still counts
     heap.pop(), ready.pop(), queue.pop(), coming.pop(), stack.pop()
-    reading.pop(), chunk.pop(), fresh.pop(), gone.pop()
+    reading.pop(), chunk.pop(), fresh.pop(), gone.pop(), leaving.pop()
     crossing = [0] * (block if paged else 1)
-    times, lasts, runs, waits, tokens, taken = [0.0], [0.0], [0], [0], [0], [0]
-    times.pop(), lasts.pop(), runs.pop(), waits.pop(), tokens.pop(), taken.pop()
+    times, lasts, paces, counts, decodes = [0.0], [0.0], [0.0], [0], [0]
+    runs, waits, tokens, taken = [0], [0], [0], [0]
+    losers, lost_at, back, back_at = [0], [0.0], [0], [0.0]
+    times.pop(), lasts.pop(), paces.pop(), counts.pop(), decodes.pop()
+    runs.pop(), waits.pop(), tokens.pop(), taken.pop()
+    losers.pop(), lost_at.pop(), back.pop(), back_at.pop()
     head = waiting = running = decoding = context = steps = total = iterations = 0
     partial = -1
     free = blocks
@@ -233,7 +244,7 @@ def advance(columns, limits, rates, step_time, report):  # noqa: C901
     owed = produced = 0
     estimate = rates.estimate
     since, just_read = 1, False
-    now = busy = begun = 0.0
+    now = busy = begun = seen = 0.0
     stretch, pace, growth = 1, 0.0, 0.0
     by_slot = by_memory = by_holding = by_others = 0.0
     reason = NOTHING
@@ -248,7 +259,7 @@ def advance(columns, limits, rates, step_time, report):  # noqa: C901
 
     while left:
         # Who has come since the last boundary joins the queue, or is refused at once.
-        while due <= now:
+        while due <= seen:
             if users:
                 i = heappop(coming)[1]
             else:
@@ -265,7 +276,9 @@ def advance(columns, limits, rates, step_time, report):  # noqa: C901
                 ago = 0.0
                 if stretch > 1:
                     # a boundary inside the last stretch was the first to see it
-                    passed = iterations_until(arrival[i] - begun, pace, growth)
+                    passed = ahead
+                    if arrival[i] > begun:
+                        passed += iterations_until(arrival[i] - begun, pace, growth)
                     if passed < stretch:
                         ago = now - (begun + (passed * pace + growth * (passed * (passed - 1) * 0.5)))
                 residual[i] = now - ago - arrival[i]
@@ -295,8 +308,9 @@ def advance(columns, limits, rates, step_time, report):  # noqa: C901
 
         # Memory for the next token of each sequence, and new members: in this order if both share an iteration.
         total, pairs, short, promised = 0, 0.0, False, 0
-        reading.clear()
-        chunk.clear()
+        if len(reading):
+            reading.clear()
+            chunk.clear()
         for phase in range(2):
             if alone != (phase == 0):
                 if not paged or decoding == 0 or len(reading):
@@ -305,7 +319,19 @@ def advance(columns, limits, rates, step_time, report):  # noqa: C901
                 while now_wanted > free:
                     short = True
                     i = victim_of(limits.victim, stack, seat, columns, steps)
+                    if made[i] == output[i]:
+                        # has finished, which the plan does not know yet
+                        kept = (prompt[i] + output[i] - 1 + block - 1) // block
+                        free += kept
+                        pushed += kept
+                        running -= 1
+                        seat[i] = -1
+                        leaving.remove(i)
+                        continue
                     preempted[i] += 1
+                    if record:
+                        losers.append(i)
+                        lost_at.append(now)
                     if i == partial:
                         partial = -1
                         kept, full = prompt[i] + made[i], done[i] // block
@@ -390,7 +416,7 @@ def advance(columns, limits, rates, step_time, report):  # noqa: C901
                 start = cached[i]
                 if reuse and preempted[i]:
                     # of its blocks, those that nobody has taken since; the last token is always computed
-                    lost = min(max(popped - mark[i], 0), done[i])
+                    lost = min(max(popped + wanted - mark[i], 0), done[i])  # those who decode take theirs first
                     start = max(start, min((done[i] - lost) * block, size - 1))
                 part = size - start
                 if part > room and not elsewhere:
@@ -446,7 +472,7 @@ def advance(columns, limits, rates, step_time, report):  # noqa: C901
                     stack.append(i)
                 if elsewhere:
                     ends[i] = steps + output[i] - made[i]
-                    heappush(heap, ends[i] * count + i)
+                    heappush(heap, ends[i] << bits | i)
                     decoding += 1
                     context += size
                     if paged:
@@ -458,6 +484,9 @@ def advance(columns, limits, rates, step_time, report):  # noqa: C901
                             wanted += 1
                     if made[i] == 0:
                         fresh.append(i)
+                    if record and preempted[i]:
+                        back.append(i)
+                        back_at.append(now)
                 else:
                     done[i] = start
                     reading.append(i)
@@ -482,6 +511,7 @@ def advance(columns, limits, rates, step_time, report):  # noqa: C901
                 while len(stack) > running_now:
                     stack.pop()
 
+        beside = 0
         if len(reading):
             # One iteration that reads prompts, and decodes beside them unless they are alone.
             beside = 0 if alone else decoding
@@ -508,11 +538,11 @@ def advance(columns, limits, rates, step_time, report):  # noqa: C901
                     cache += done[reading[place]] + chunk[place]
         elif decoding:
             # As many equal iterations as there are before something changes.
-            while ends[heap[0] % count] != heap[0] // count:
+            while ends[heap[0] & mask] != heap[0] >> bits:
                 heappop(heap)
             pace = fixed + per_sequence * decoding + per_context * context
             growth = per_context * decoding
-            stretch = heap[0] // count - steps
+            stretch = (heap[0] >> bits) - steps
             if step_time is not None:
                 pace = step_time(StepLoad(decoding, context, 0, 0.0, ()))
                 stretch, growth = 1, 0.0
@@ -532,6 +562,8 @@ def advance(columns, limits, rates, step_time, report):  # noqa: C901
                     stretch = min(stretch, iterations_until(due - now, pace, growth))
             elif reason in (NOTHING, OTHERS):
                 stretch = 1
+            if len(leaving):
+                stretch = 1
             if paged:
                 stretch = steps_that_fit(crossing, steps, free, stretch)
                 wanted = blocks_wanted(crossing, steps, stretch)
@@ -548,28 +580,53 @@ def advance(columns, limits, rates, step_time, report):  # noqa: C901
                 i = fresh[place]
                 first[i] = now + pace
                 own[i] += pace
-            fresh.clear()
+            if len(fresh):
+                fresh.clear()
             if record:
                 cache = context + decoding * (stretch - 1)
             steps += stretch
             context += decoding * stretch
+        elif seen < now or len(leaving):
+            # There was nothing to plan ahead: the plan waits for what runs.
+            seen = now
+            for place in range(len(leaving)):
+                i = leaving[place]
+                seat[i] = -1
+                kept = (prompt[i] + (limit[i] if allocation == RESERVED else output[i]) - 1 + block - 1) // block
+                free += kept
+                pushed += kept
+            running -= len(leaving)
+            leaving.clear()
+            continue
         else:
             if waiting or due == never:
                 raise RuntimeError("nothing runs, and nobody who waits fits")
             estimate = rates.estimate
             since, just_read, stretch = 1, False, 1
-            now = due
+            now = seen = due
             continue
 
         if record:
             times.append(now)
             lasts.append(took)
-            runs.append(running)
+            paces.append(took if len(reading) else pace)
+            counts.append(stretch)
+            decodes.append(beside if len(reading) else decoding)
+            runs.append(running - len(leaving))
             waits.append(waiting)
             tokens.append(cache)
-            taken.append(blocks - free)
+            held_over = 0
+            for place in range(len(leaving)):
+                i = leaving[place]
+                held_over += (prompt[i] + (limit[i] if allocation == RESERVED else output[i]) - 1 + block - 1) // block
+            taken.append(blocks - free - held_over)
         begun = now
         now += took
+        seen = now
+        if ahead:
+            seen = begun
+            if stretch > 1:
+                seen += (stretch - 1) * pace + growth * ((stretch - 1) * (stretch - 2) * 0.5)
         busy += took
         if reason == SLOT:
             by_slot += took
@@ -581,9 +638,9 @@ def advance(columns, limits, rates, step_time, report):  # noqa: C901
             by_others += took
 
         # Those whose last token came.
-        while len(heap) and heap[0] // count <= steps:
-            i = heap[0] % count
-            if ends[i] == heap[0] // count:
+        while len(heap) and heap[0] >> bits <= steps:
+            i = heap[0] & mask
+            if ends[i] == heap[0] >> bits:
                 ends[i] = -1
                 decoding -= 1
                 context -= prompt[i] + output[i]
@@ -607,32 +664,51 @@ def advance(columns, limits, rates, step_time, report):  # noqa: C901
             made[i] += 1
             if made[i] == 1:
                 first[i] = now
+            if record and preempted[i]:
+                back.append(i)
+                back_at.append(now)
             if made[i] == output[i]:
                 gone.append(i)
                 continue
             ends[i] = steps + output[i] - made[i]
-            heappush(heap, ends[i] * count + i)
+            heappush(heap, ends[i] << bits | i)
             decoding += 1
             context += prompt[i] + made[i]
             if paged:
                 owed += limit[i] - made[i]
                 produced += made[i]
                 crossing[(1 + ends[i] - prompt[i] - output[i]) % block] += 1
-        for place in range(len(gone)):
-            i = gone[place]
-            finish[i] = now
-            running -= 1
-            left -= 1
+        for place in range(len(leaving)):
+            i = leaving[place]
             seat[i] = -1
             kept = (prompt[i] + (limit[i] if allocation == RESERVED else output[i]) - 1 + block - 1) // block
             free += kept
             pushed += kept
+        running -= len(leaving)
+        leaving.clear()
+        for place in range(len(gone)):
+            i = gone[place]
+            finish[i] = now
+            made[i] = output[i]
+            left -= 1
+            kept = (prompt[i] + (limit[i] if allocation == RESERVED else output[i]) - 1 + block - 1) // block
+            if ahead:
+                leaving.append(i)
+            else:
+                running -= 1
+                seat[i] = -1
+                free += kept
+                pushed += kept
             if users and sent < count:
                 arrival[sent] = now + think[sent]
                 heappush(coming, (arrival[sent], sent))
                 sent += 1
                 due = coming[0][0]
-        gone.clear()
+        if len(gone):
+            gone.clear()
         if report is not None:
             report(count - left)
-    return iterations, busy, times, lasts, runs, waits, tokens, taken
+    return (
+        iterations, busy, times, lasts, paces, counts, decodes, runs, waits, tokens, taken,
+        losers, lost_at, back, back_at,
+    )  # fmt: skip

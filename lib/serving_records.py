@@ -408,33 +408,29 @@ def cases(record):
 
 
 def line_of(record):
-    """Return the straight line through the steps of a record, as the probes of its largest continuous runs saw them.
+    """Return straight lines through the steps of a record, as the probes of its runs with most slots saw them.
 
     Parameters
     ----------
     record : Record
-        With a continuous run.
 
     Returns
     -------
     tuple of float
-        Time of a step without riders, of each rider at the mean length, and of reading one prompt, s.
-
-    Raises
-    ------
-    ValueError
-        If there is no continuous run.
+        Of a step: the time without riders, and what each rider adds at the mean length, s. Of boarding: the
+        same, for those whose prompts are read together.
     """
-    arguments.record("record", record, Record)
-    runs = [run for run in record.runs if run.policy == "continuous"]
-    if not runs:
-        raise ValueError(f"record must hold a continuous run, got {sorted({run.policy for run in record.runs})}")
+    runs = arguments.record("record", record, Record).runs
     most = max(run.slots for run in runs)
     chosen = [run for run in runs if run.slots == most]
     sizes = np.arange(1, most + 1)
     curve = [[one.times.step_time(n, one.prompt + one.output_length.mean()) for n in sizes] for one in chosen]
     slope, base = np.polyfit(sizes, np.mean(curve, axis=0), 1)
-    return float(base), float(slope), float(np.mean([one.times.boarding_time(1) for one in chosen]))
+    read = [[one.times.boarding_time(n) for n in (1, most)] for one in chosen]
+    read = [ends for ends in read if ends[0] < ends[1]] or read  # a coach reads prompts all together only
+    single, all_together = np.mean(read, axis=0)
+    each = (all_together - single) / max(most - 1, 1)
+    return float(base), float(slope), float(single - each), float(each)
 
 
 def publishable(record):

@@ -11,6 +11,7 @@ A prompt of no tokens counts as one: the model has to begin with something. Left
 tokenisation, and the time in which the host plans an iteration, unless the step time holds it.
 """
 
+from bisect import bisect_right
 from importlib.util import find_spec
 from typing import NamedTuple
 
@@ -57,6 +58,22 @@ class FirstTokenParts(NamedTuple):
     others_prefill: np.ndarray
 
 
+class Interruptions(NamedTuple):
+    """When requests lost their memory, and when they were read again.
+
+    Attributes
+    ----------
+    request : ndarray of int, shape (k,)
+        Positions, in the order of the losses.
+    lost_time, resumed_time : ndarray of float, shape (k,)
+        Seconds. Where prompts are read by the replica, the next token comes at the resumption, else an iteration later.
+    """
+
+    request: np.ndarray
+    lost_time: np.ndarray
+    resumed_time: np.ndarray
+
+
 class Events(NamedTuple):
     """The state of the replica, a row for each stretch of equal iterations (for each batch, if it takes batches).
 
@@ -66,18 +83,27 @@ class Events(NamedTuple):
         When the stretch begins, s.
     duration : ndarray of float, shape (m,)
         How long it lasts, s. If the next begins later than it ends, the replica idles in between.
+    first_duration : ndarray of float, shape (m,)
+        How long its first iteration lasts, s. The others add equal amounts. Batches: the duration.
+    iterations, decoding : ndarray of int, shape (m,)
+        Its iterations, and the sequences that get a token in each: none if it reads prompts alone. Batches: 0.
     running, waiting : ndarray of int, shape (m,)
         Requests inside, and in the queue, when it begins.
     resident_tokens, blocks : ndarray of int, shape (m,)
         Tokens in the cache, and blocks given out, at the end of the stretch, before anybody leaves. Batches: 0.
+    interruptions : Interruptions
     """
 
     time: np.ndarray
     duration: np.ndarray
+    first_duration: np.ndarray
+    iterations: np.ndarray
+    decoding: np.ndarray
     running: np.ndarray
     waiting: np.ndarray
     resident_tokens: np.ndarray
     blocks: np.ndarray
+    interruptions: Interruptions
 
 
 class Run(NamedTuple):
@@ -224,7 +250,9 @@ def _continuous(arrival, requests, policy, step_time, options, *, users=0, think
     if compiled:
         found = compiled_replica.compiled_advance()(columns, limits, rates, None, None)
     else:
-        viewed = replica.Columns(*(memoryview(column) for column in columns))
+        # what is read most is fastest in lists; the rest is written where it stays
+        read = {name: getattr(columns, name).tolist() for name in ("prompt", "output")}
+        viewed = replica.Columns(*(memoryview(column) for column in columns))._replace(**read)
         asked = None if affine is not None else _asked(step_time)
         with _Bar(options.progress, arrival.size) as report:
             found = replica.advance(viewed, limits, rates, asked, report)
@@ -242,7 +270,10 @@ def _run(columns, found, options):
     iterations, busy, *record = found
     events = None
     if options.events:
-        events = Events(*map(np.array, record[:2]), *(np.array(column, int) for column in record[2:]))
+        events = Events(
+            *(np.array(column, float) for column in record[:3]), *(np.array(column, int) for column in record[3:9]),
+            _interruptions(*record[-4:]),
+        )  # fmt: skip
     served = np.isfinite(columns.finish)
     parts = (columns.residual, columns.slot, columns.memory, columns.held, columns.own, columns.others)
     return Run(
@@ -250,6 +281,18 @@ def _run(columns, found, options):
         np.where(served, columns.output, 0), columns.preempted, FirstTokenParts(*parts),
         int(iterations), float(busy), events,
     )  # fmt: skip
+
+
+def _interruptions(lost, lost_at, back, back_at):
+    """Return each loss with the next resumption of its request, which may lose its memory twice before one."""
+    resumptions = {}
+    for request, time in zip(back, back_at, strict=True):
+        resumptions.setdefault(request, []).append(time)
+    again = [
+        resumptions[request][bisect_right(resumptions[request], time)]
+        for request, time in zip(lost, lost_at, strict=True)
+    ]
+    return Interruptions(np.array(lost, int), np.array(lost_at, float), np.array(again, float))
 
 
 def _columns(arrival, prompt, output, options):
@@ -291,7 +334,8 @@ def _limits(policy, users, options):
         ordered=int(policy.order != "arrival"),
         allocation=_ALLOCATION[memory.allocation], victim=_VICTIM[memory.victim],
         to_the_back=int(memory.back_of_the_queue), reuse=int(memory.reuse), alternate=int(holding is not None),
-        patience=int(holding.patience) if holding else 0, users=users, record=int(options.events),
+        patience=int(holding.patience) if holding else 0, ahead=int(policy.ahead), users=users,
+        record=int(options.events),
     )  # fmt: skip
 
 

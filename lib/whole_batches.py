@@ -46,13 +46,13 @@ def advance(columns, policy, step, report):
         columns.own[batch] = own
         columns.others[batch] = first - own
         took = float(end.max())
-        rows.append((start, took, last - head, bisect_right(times, start) - last, 0, 0))
+        rows.append((start, took, took, steps, 0, last - head, bisect_right(times, start) - last, 0, 0))
         busy += took
         iterations += steps
         free, head = start + took, last
         if report is not None:
             report(head)
-    return iterations, busy, *(list(column) for column in zip(*rows, strict=True))
+    return iterations, busy, *(list(column) for column in zip(*rows, strict=True)), [], [], [], []
 
 
 def batch_times(columns, policy, step_time, affine):

@@ -1,36 +1,47 @@
 """Break one term of a module at a time and see whether a test goes red.
 
-    python scripts/mutation_report.py queueing --sample 200 --seed 0
-    python scripts/mutation_report.py all
+    python scripts/mutation_report.py queueing --sample 200
+    python scripts/mutation_report.py all --seconds 100     again and again, until it says that all are done
 
 Each mutant swaps + and -, * and /, < and <=, drops a term, a factor or a sign, or moves a
 number by one. It runs in its own process, on a copy of the project, against the module's
 tests and the table of theory values. Prints the share killed and every survivor.
+
+What was found is kept in ``scripts/mutation_record.json``, module by module, with what it was
+found with. Mutants come in an order shuffled once, so what is done is at any time a fair
+sample, and the next run goes on from there; a module that changed, or its tests, starts anew.
 """
 
 import argparse
 import ast
 import contextlib
 import copy
+import hashlib
 import io
+import json
 import multiprocessing
 import os
+import platform
 import random
 import shutil
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 # Imported once here, not once per mutant.
 import hypothesis
+import numpy as np
 import pytest
 import scipy.integrate
 import scipy.linalg
 import scipy.optimize
 import scipy.signal
-import scipy.stats  # noqa: F401
+import scipy.stats
 
 ROOT = Path(__file__).resolve().parent.parent
+RECORD = ROOT / "scripts" / "mutation_record.json"
+SEED = 0
 MODULES = ["queueing", "erlang", "multiserver", "embedded_chain", "bulk", "exponential_batch", "dynamic_batching",
            "formation", "control_limit", "order_statistics", "static_batch", "occupancy", "processor_sharing",
            "token_load", "batch_law"]
@@ -166,7 +177,7 @@ def run_tests(folder, suite):
     os.chdir(folder)
     sys.path.insert(0, str(folder))
     with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
-        code = pytest.main(["-x", "-q", "-p", "no:cacheprovider", "--assert=plain", suite])
+        code = pytest.main(["-x", "-q", "-p", "no:cacheprovider", "-o", "addopts=", "--assert=plain", suite])
     os._exit(int(code))
 
 
@@ -182,55 +193,105 @@ def outcome(folder, suite, timeout):
     return "survived" if process.exitcode == 0 else "killed"
 
 
-def report(module, folder, sample, seed, timeout):
-    """Print the survivors of one module; return how many mutants it had and how many were killed."""
+def suites_of(module):
+    """Return the test files that a module's mutants run against, the quicker one first."""
+    return [f"tests/test_{module}.py", "tests/test_theory_values.py"]
+
+
+def digest_of(module):
+    """Return twelve digits that name a module and its tests."""
+    names = [f"lib/{module}.py", *suites_of(module)]
+    return hashlib.sha256(b"".join((ROOT / name).read_bytes() for name in names)).hexdigest()[:12]
+
+
+def versions():
+    """Return what the mutants run with."""
+    found = {module.__name__: module.__version__ for module in (np, scipy, hypothesis, pytest)}
+    return {"python": platform.python_version(), **found}
+
+
+def kept(module, record):
+    """Return what is known of a module's mutants: how many there are, were tried and killed, and who survived."""
+    found = record["modules"].get(module, {})
+    if found.get("digest") != digest_of(module):
+        found = {"digest": digest_of(module), "mutants": 0, "tried": 0, "killed": 0, "equivalent": [], "survivors": []}
+    record["modules"][module] = found
+    return found
+
+
+def report(module, folder, found, most, end, timeout):
+    """Try mutants of one module until `most` are tried or the time is `end`; add to what was found."""
     path = folder / "lib" / f"{module}.py"
     source = path.read_text()
     chosen = mutants(source)
-    if sample and sample < len(chosen):
-        chosen = random.Random(seed).sample(chosen, sample)
-    suites = [f"tests/test_{module}.py", "tests/test_theory_values.py"]
-    if any(outcome(folder, suite, 300) != "survived" for suite in suites):
+    random.Random(SEED).shuffle(chosen)
+    found["mutants"] = len(chosen)
+    waiting = chosen[found["tried"] : most or None]
+    if not waiting or time.monotonic() >= end:
+        return
+    if any(outcome(folder, suite, 300) != "survived" for suite in suites_of(module)):
         raise SystemExit(f"{module}: the tests fail without a mutant")
-    killed, excused = 0, 0
-    for label, line, text in chosen:
+    for label, line, text in waiting:
+        if time.monotonic() >= end:
+            break
         path.write_text(text)
-        lives = all(outcome(folder, suite, timeout) == "survived" for suite in suites)
-        killed += not lives
-        reason = EQUIVALENT.get(f"{module}.{label}")
-        if lives and reason:
-            excused += 1
-        elif lives:
-            print(f"  survivor {module}.py:{line} {module}.{label}", flush=True)
+        lives = all(outcome(folder, suite, timeout) == "survived" for suite in suites_of(module))
+        found["tried"] += 1
+        found["killed"] += not lives
+        if lives:
+            known = f"{module}.{label}" in EQUIVALENT
+            found["equivalent" if known else "survivors"].append(f"{module}.{label}")
+            if not known:
+                print(f"  survivor {module}.py:{line} {module}.{label}", flush=True)
     path.write_text(source)
-    counted = len(chosen) - excused
-    print(f"{module}: {killed} of {counted} killed ({100 * killed / max(counted, 1):.1f} %), "
-          f"{excused} equivalent left out", flush=True)
-    return counted, killed
+
+
+def _settle(found):
+    """Move survivors that have been explained since."""
+    explained = [label for label in found["survivors"] if label in EQUIVALENT]
+    found["equivalent"] = sorted({*found["equivalent"], *explained})
+    found["survivors"] = sorted({*found["survivors"]} - {*explained})
+
+
+def line_on(name, found):
+    """Return a line that says how many of the mutants were tried and killed."""
+    counted = found["tried"] - len(found["equivalent"])
+    return (f"{name}: {found['tried']} of {found['mutants']} tried, {found['killed']} of {counted} killed "
+            f"({100 * found['killed'] / max(counted, 1):.1f} %), {len(found['equivalent'])} equivalent left out")
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("modules", nargs="+", choices=[*MODULES, "all"])
     parser.add_argument("--sample", type=int, default=0, help="mutants per module; 0 for all")
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="stop after this time; run again to go on")
     parser.add_argument("--timeout", type=float, default=60, help="seconds per mutant")
     options = parser.parse_args()
     modules = MODULES if "all" in options.modules else options.modules
+    end = time.monotonic() + options.seconds
     sys.dont_write_bytecode = True
     os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
     # A red test is enough; its smallest example is not needed.
     phases = (hypothesis.Phase.explicit, hypothesis.Phase.generate)
     hypothesis.settings.register_profile("mutants", phases=phases, database=None, derandomize=True)
     hypothesis.settings.load_profile("mutants")
+    record = json.loads(RECORD.read_text()) if RECORD.exists() else {"modules": {}}
+    record |= {"command": "python scripts/mutation_report.py all --seconds N", "versions": versions(), "seed": SEED}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         for part in ("lib", "tests"):
             shutil.copytree(ROOT / part, folder / part, ignore=shutil.ignore_patterns("__pycache__"))
         shutil.copy(ROOT / "pyproject.toml", folder)
-        totals = [report(module, folder, options.sample, options.seed, options.timeout) for module in modules]
-    counted, killed = map(sum, zip(*totals, strict=True))
-    print(f"all: {killed} of {counted} killed ({100 * killed / counted:.1f} %)")
+        for module in sorted(modules, key=lambda module: kept(module, record)["tried"]):
+            found = kept(module, record)
+            report(module, folder, found, options.sample, end, options.timeout)
+            _settle(found)
+            RECORD.write_text(json.dumps(record, indent=1) + "\n")
+    for module in modules:
+        print(line_on(module, record["modules"][module]))
+    every = [record["modules"][module] for module in modules]
+    whole = {key: sum(found[key] for found in every) for key in ("mutants", "tried", "killed")}
+    print(line_on("all", whole | {"equivalent": [label for found in every for label in found["equivalent"]]}))
 
 
 if __name__ == "__main__":

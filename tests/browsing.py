@@ -17,8 +17,7 @@ FLAGS = [
     "--disable-component-update", "--disable-sync",
 ]
 OUTSIDE = re.compile(r"^(?!file:|data:|blob:|about:)")
-# Theme, width, scripts. Between them these hold every layout and every colour; a test of its own
-# sees that the colours follow the theme without a new drawing.
+# Theme, width, scripts of a load. With scripts, the page is then seen in the other theme too.
 DRESSES = [(theme, width, scripts) for scripts in (True, False) for theme, width in (("light", 1280), ("dark", 360))]
 ALSO_AT = {1280: [], 360: [390, 320]}  # other widths that the same page is pulled to
 
@@ -69,6 +68,7 @@ class Visit:
     small_text: list = field(default_factory=list)
     colours: list = field(default_factory=list)
     axe: list = field(default_factory=list)
+    other: "Visit | None" = None
 
     def __str__(self):
         return f"{self.book} {self.page} ({self.theme}, {self.width} px{'' if self.scripts else ', no scripts'})"
@@ -80,7 +80,10 @@ def crawl(browser, book, root):
     for theme, width, scripts in DRESSES:
         context = open_context(browser, theme, width, scripts)
         for path in pages:
-            yield look(context, path, Visit(book, path.relative_to(root).as_posix(), theme, width, scripts))
+            visit = look(context, path, Visit(book, path.relative_to(root).as_posix(), theme, width, scripts))
+            yield visit
+            if visit.other:
+                yield visit.other
         context.close()
 
 
@@ -123,9 +126,27 @@ def look(context, path, visit):
     if visit.scripts:
         page.emulate_media(media="screen")
         page.set_viewport_size({"width": visit.width, "height": 900})
+        visit.other = _in_the_other_theme(page, visit)
         visit.axe = _axe(page)
+        page.emulate_media(color_scheme=visit.other.theme)
+        visit.other.axe = _axe(page, "color-contrast")
     page.close()
     return visit
+
+
+def _in_the_other_theme(page, visit):
+    """Return what is seen when the system changes its mind, and change it back: no drawing may be needed."""
+    other = Visit(visit.book, visit.page, {"light": "dark", "dark": "light"}[visit.theme], visit.width, True)
+    other.requests, other.errors = visit.requests, visit.errors
+    page.emulate_media(color_scheme=other.theme)
+    page.evaluate(_SETTLE)
+    other.charts, other.ground = page.evaluate(_CHARTS), page.evaluate(_GROUND)
+    other.colours = page.evaluate(_COLOURS)
+    other.sideways = {visit.width: page.evaluate("document.documentElement.scrollWidth - innerWidth")}
+    other.print_charts, other.print_ground = visit.print_charts, visit.print_ground
+    page.emulate_media(color_scheme=visit.theme)
+    page.evaluate(_SETTLE)
+    return other
 
 
 def draw_all(page):
@@ -133,9 +154,9 @@ def draw_all(page):
     page.evaluate(_DRAW_ALL)
 
 
-def _axe(page):
+def _axe(page, *rules):
     page.evaluate(_axe_script())
-    found = page.evaluate(_RUN_AXE)
+    found = page.evaluate(_RUN_AXE, [*rules])
     return [
         (fault["id"], fault["impact"], [node["html"][:200] for node in fault["nodes"][:3]])
         for fault in found["violations"]
@@ -224,7 +245,7 @@ def plotted(page, figure, column, *, controls=None, where=None):
 # Of code the first word in each colour is enough, of a table four rows, of the sources six: axe
 # takes half a minute for thousands of words that are all alike. Colours that still change from
 # the printed page to the screen are taken to their end.
-_RUN_AXE = """() => {
+_RUN_AXE = """(rules) => {
   for (const change of document.getAnimations()) change.finish();
   const seen = new Set();
   for (const word of document.querySelectorAll(".highlight span")) {
@@ -234,7 +255,8 @@ _RUN_AXE = """() => {
   const alike = "tbody tr:nth-child(n+5), .citation-list > :nth-child(n+7)";
   for (const more of document.querySelectorAll(alike)) more.remove();
   for (const drawing of document.querySelectorAll(".chart-plot svg")) drawing.replaceChildren();
-  return axe.run(document, { resultTypes: ["violations"], preload: false, elementRef: false });
+  const only = rules.length ? { runOnly: rules } : {};
+  return axe.run(document, { ...only, resultTypes: ["violations"], preload: false, elementRef: false });
 }"""
 
 _OPEN_FOLDED = "() => { for (const box of document.querySelectorAll('.bd-article details')) box.open = true; }"

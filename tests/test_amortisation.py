@@ -7,6 +7,7 @@ from numpy.testing import assert_allclose
 from lib import amortisation, footprint, memory, roofline
 from lib.batch_law import half_saturation_batch
 from lib.expressions import Expression
+from lib.footprint import Precision
 from lib.hardware import hardware, peak_flop_rate, several
 from lib.measured import table
 from lib.model import model
@@ -72,6 +73,36 @@ def test_whole_batches_of_a_70b_model_grow_as_a_line_at_last():
     assert 32 * seconds[0] / seconds[5] == pytest.approx(14.4, abs=0.1)
     slope, fixed = np.polyfit(size[5:], seconds[5:], 1)
     assert half_saturation_batch(fixed, slope) == pytest.approx(20, abs=3)
+
+
+def test_a_fall_is_the_batch_over_its_ratio():
+    for ratios in (amortisation.kernel_ratios(32), amortisation.engine_ratios(32)):
+        assert_allclose(ratios["fall"] * ratios["ratio"], 32)
+
+
+def test_a_shorter_cache_gains_between_nothing_and_the_ratio_of_the_bits():
+    """At the half-saturation batch half of the step is cache: 2 / 1.5 with half of it, 2 / 1.25 with a quarter."""
+    assert_allclose(amortisation.cache_gain([1e-12, 1, 1e12], 0.5), [1, 2 / 1.5, 2])
+    assert_allclose(amortisation.cache_gain(1, [0.25, 1]), [2 / 1.25, 1])
+
+
+def test_a_shorter_cache_gains_what_the_bound_on_the_step_gains():
+    h100, llama = hardware("H100 SXM"), model("Llama-3-8B")
+    kinds = (Precision(kv="bf16"), Precision(kv="fp8"))
+    long, short = (roofline.decode_step(h100, llama, 40, 8192, precision=kind) for kind in kinds)
+    assert_allclose(amortisation.cache_gain(long.cache_time / long.weight_time, 0.5), long.time / short.time)
+
+
+def test_four_bits_gain_as_much_as_the_gain_of_eight_foretells_with_shared_key_heads_and_less_without():
+    """lmdeploy2024kv, Performance: 1.27 and 1.39 for Llama-2-7B, 1.05 and 1.07 for InternLM2-7B."""
+    found = table("published_results")
+    rate = dict(zip(found["id"], found["value"], strict=True))
+    for name, eight, four, foretold in (("7b", 1.27, 1.39, 1.466), ("internlm2-7b", 1.05, 1.07, 1.074)):
+        gains = [rate[f"lmdeploy-{name}-kv{bits}-rate"] / rate[f"lmdeploy-{name}-kv16-rate"] for bits in (8, 4)]
+        assert_allclose(gains, [eight, four], atol=0.005)
+        relative = (gains[0] - 1) / (1 - gains[0] / 2)
+        assert_allclose(amortisation.cache_gain(relative, 1 / 2), gains[0])
+        assert_allclose(amortisation.cache_gain(relative, 1 / 4), foretold, atol=0.002)
 
 
 def test_models_are_classed_by_size_and_key_heads():

@@ -35,7 +35,8 @@ def truncated_chain(rate, batch_time, limit, cv2, states):
 
 
 @pytest.mark.parametrize(("load", "cap", "limit", "cv2"), [
-    (0.9, 8, 3, 0), (0.6, 40, 20, 0), (0.3, 16, 1, 0), (0.5, 12, 5, 1), (0.4, 6, 2, 2.5), (0.7, 2, 2, 0.1)])
+    (0.9, 8, 3, 0), (0.6, 40, 20, 0), (0.3, 16, 1, 0), (0.5, 12, 5, 1), (0.4, 6, 2, 2.5), (0.7, 2, 2, 0.1),
+    (0.6, 10, 4, 0.25), (0.8, 7, 1, 0.5)])
 def test_the_means_are_those_of_a_long_enough_chain(load, cap, limit, cv2):
     times = 1 + 0.1 * np.arange(1, cap + 1)
     rate = load * cap / times[-1]
@@ -48,6 +49,13 @@ def test_a_cap_of_256_stays_exact():
     times = 1.8874 + 0.1438 * np.arange(1, 257)
     queue = bulk_queue(0.8 * 256 / times[-1], times)
     assert_allclose(queue[:5], truncated_chain(0.8 * 256 / times[-1], times, 1, 0, 600), rtol=1e-9)
+
+
+@pytest.mark.parametrize("load", [0.1, 0.9, 0.9999])
+@pytest.mark.parametrize("limit", [1, 100, 256])
+def test_exponential_batches_at_a_cap_of_256_have_the_closed_form(load, limit):
+    queue = bulk_queue(load * 128, np.full(256, 2.0), control_limit=limit, service_cv2=1)
+    assert_allclose(queue.wait, mmab_wait(load * 128, 2, limit, 256), rtol=1e-11)
 
 
 @few

@@ -607,6 +607,20 @@ def test_the_rates_of_deepseek_give_its_number_of_nodes():
     assert prefill + decode == pytest.approx(printed("deepseek-day-nodes-mean"), rel=1e-3)
 
 
+def test_the_requests_of_deepseek_share_a_node_as_its_speed_says():
+    """deepseek2025inference: 14.8k token/s of a node at 20 to 22 token/s each are 673 to 740 requests."""
+    rate = printed("deepseek-day-decode-rate")
+    assert rate / printed("deepseek-day-speed-high") == pytest.approx(673, abs=1)
+    assert rate / printed("deepseek-day-speed-low") == 740
+
+
+def test_the_latent_kernel_is_below_the_peaks_of_its_machine():
+    """deepseek2025flashmla: 3,000 of 3,350 GB/s, 660 of 989 TFLOP/s."""
+    machine = accelerators()["H800"]
+    assert printed("flashmla-h800-bandwidth") / machine.bandwidth == pytest.approx(0.896, abs=0.001)
+    assert printed("flashmla-h800-arithmetic") / machine.flop_rates["bf16"] == pytest.approx(0.667, abs=0.001)
+
+
 def test_chunked_prefill_more_than_doubles_the_goodput():
     """holmes2024fastgen prints 2.3 for 1.42 over 0.63 requests/s."""
     ratio = printed("fastgen-splitfuse-goodput") / printed("fastgen-vllm-goodput")

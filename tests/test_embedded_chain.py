@@ -9,6 +9,8 @@ from lib.embedded_chain import (
     arrivals_law,
     arrivals_transform,
     disc_roots,
+    erlang_landing,
+    erlang_stages,
     landing_law,
     returns_below,
     starts_above,
@@ -80,3 +82,23 @@ def test_starts_beyond_the_last_are_rare_or_land_alike(load, cap, cv2):
     landings = returns_below(np.eye(starts + 20)[[starts - 1, starts + 19]], landing_law(load, cap, cv2))
     beyond = 1 - arrivals_law(load * cap, cv2, np.arange(cap + starts)).sum()
     assert beyond * abs(np.diff(landings, axis=0)).max() < 1e-13
+
+
+@pytest.mark.parametrize(("cv2", "stages"), [
+    (1, 1), (0.5, 2), (1 / 3, 3), (1 / 16, 16), (1 / 17, 0), (0, 0), (2, 0), (0.7, 0), (1e-300, 0), (1 + 1e-9, 0)])
+def test_an_erlang_time_has_as_many_stages_as_its_inverse_variation(cv2, stages):
+    assert erlang_stages(cv2) == stages
+
+
+@few
+@given(load=loads, cap=caps, stages=st.integers(1, 4), arrivals=st.floats(0.01, 60))
+def test_stage_by_stage_the_walk_lands_where_the_sum_over_the_arrivals_says(load, cap, stages, arrivals):
+    landing = landing_law(load, cap, 1 / stages)
+    law = arrivals_law(arrivals, 1 / stages, np.arange(6_000))
+    expected = law[:cap] + returns_below(law[None, cap:], landing)[0]
+    assert_allclose(erlang_landing(np.array([arrivals, 2.0]), stages, landing)[0], expected, atol=1e-9)
+
+
+def test_one_stage_by_hand():
+    """Cap 2, one arrival on average, from 1 lands on 0 or 1 alike: x0 = 1/2 + x1 / 4 and x1 = x0 / 2 + x1 / 4."""
+    assert_allclose(erlang_landing(np.array([1.0]), 1, np.array([0.5, 0.5])), [[0.6, 0.4]])

@@ -44,7 +44,7 @@ def test_gaps_between_tokens_average_to_the_tpot():
 
 
 def test_a_time_before_the_one_that_precedes_it_is_refused():
-    with pytest.raises(ValueError, match="first_token_time must be at least admitted_time, got 0.5 and 1"):
+    with pytest.raises(ValueError, match=r"first_token_time must be at least admitted_time, got 0\.5 and 1"):
         latencies([0], [1], [0.5], [2], [3])
 
 

@@ -20,22 +20,15 @@ LAYERS = {
         *("calibration", "serving", "amortisation", "deployment", "engine_step", "operating_point"),
     ],
     "systems": [
-        *("batching", "engines", "step_time", "replica", "compiled_replica", "whole_batches", "simulation", "queues"),
+        *("batching", "engines", "step_time", "replica", "compiled_replica", "whole_batches"),
+        *("simulation", "token_times", "queues", "kernel_table", "recorded_run", "replay"),
         *("decode", "records", "bench", "measurement"),
         *("cost", "batch_limit", "frontier", "production_day"),
         *("boarding", "bus", "serving_records", "serving_run", "engine_runs", "loop_bus"),
     ],
     "page": [
-        "expressions",
-        "theme",
-        "charts",
-        "batch_charts",
-        "bus_charts",
-        "prose",
-        "claims",
-        "figures",
-        "downloads",
-        "book",
+        *("expressions", "theme", "charts", "batch_charts", "bus_charts", "prose", "claims"),
+        *("figures", "downloads", "copies", "book"),
     ],
 }
 LAYER_OF = {module: layer for layer, modules in LAYERS.items() for module in modules}

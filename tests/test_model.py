@@ -299,3 +299,19 @@ def test_latent_attention_takes_no_attention_biases_and_no_head_norm():
 def test_a_bad_argument_is_refused_by_name_rule_and_value(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+def test_other_key_heads_change_the_cache_and_the_attention_and_nothing_else():
+    """With all 64 key heads Llama-3-70B caches eight times as much; 576 numbers stand for 2 x 128 x 128."""
+    large = model("Llama-3-70B")
+    wide = models.with_key_heads(large, 64)
+    assert (wide.name, models.attention_kind(wide)) == ("Llama-3-70B with 64 key heads", "MHA")
+    assert footprint.kv_bytes_per_token(wide) == 8 * footprint.kv_bytes_per_token(large)
+    assert models.params(wide) - models.params(large) == 80 * 2 * 56 * 128 * 8192
+    deep = model("DeepSeek-V3")
+    plain = models.with_key_heads(deep, 128)
+    assert models.attention_kind(plain) == "MHA"
+    assert footprint.kv_bytes_per_token(plain) / footprint.kv_bytes_per_token(deep) == pytest.approx(32768 / 576)
+    assert models.with_key_heads(large, 8).kv_heads == large.kv_heads
+    with pytest.raises(ValueError, match="kv_heads must be at most 64, got 65"):
+        models.with_key_heads(large, 65)

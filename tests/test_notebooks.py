@@ -6,7 +6,7 @@ import sys
 import nbformat
 import pytest
 
-from lib import downloads
+from lib import copies, downloads
 from tests.conftest import ROOT
 
 LEFTOVER = re.compile(r"\{[\w:-]+\}`|^:{3,}|^`{3,}\{|^\([\w-]+\)=", re.MULTILINE)
@@ -80,3 +80,8 @@ def test_a_clean_notebook_runs_from_another_folder(test_book, tmp_path, monkeypa
     shown = [output.data for cell in notebook.cells for output in cell.get("outputs", []) if "data" in output]
     assert sum("application/vnd.vegalite.v6+json" in data for data in shown) == 6
     assert sys.version_info >= (3, 11)
+
+
+def test_a_copy_of_a_file_is_a_script_that_hands_it_over():
+    assert copies.as_script("a.csv", 'x,"µ"\n'.encode()) == 'saveCopy("a.csv", "x,\\"\\u00b5\\"\\n", false);\n'
+    assert copies.as_script("a.png", b"\x89PNG") == 'saveCopy("a.png", "iVBORw==", true);\n'

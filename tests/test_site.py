@@ -5,6 +5,8 @@ import json
 import os
 import re
 import statistics
+import subprocess
+import sys
 
 import pytest
 
@@ -23,7 +25,7 @@ def complaints(visits, check, *arguments):
 
 
 def test_every_figure_is_seen_on_screen_and_on_paper(visits):
-    assert sum(len(visit.charts) for visit in visits) >= 6 * len(browsing.DRESSES)
+    assert sum(len(visit.charts) for visit in visits) >= 6 * (len(browsing.DRESSES) + 2)
     assert complaints(visits, browsing.unseen_charts) == {}
 
 
@@ -174,6 +176,14 @@ def test_formulas_are_set_without_the_network_and_in_the_colour_of_the_text(page
     assert page.evaluate(colour, "div.math mjx-math") == page.evaluate(colour, words)
 
 
+def test_a_printed_page_holds_every_figure_in_open_and_closed_boxes(page):
+    """The reader's browser names each picture in the file that it prints, so a missing one is missed."""
+    told = page.locator(".chart-plot").evaluate_all("plots => plots.map((plot) => plot.getAttribute('aria-label'))")
+    printed = re.findall(rb"/Alt \(([^)]*)", page.pdf(tagged=True))
+    assert [text.decode("latin-1") for text in printed] == told
+    assert len(told) == 6
+
+
 def test_files_and_notebooks_are_downloads_when_served(browser, served):
     context = browsing.open_context(browser, scripts=False)
     context.unroute_all()
@@ -185,6 +195,21 @@ def test_files_and_notebooks_are_downloads_when_served(browser, served):
                 link.click()
             assert download.value.suggested_filename == link.get_attribute("download")
     context.close()
+
+
+def test_files_and_notebooks_are_saved_from_a_folder_too(page, test_book):
+    """The browser would open them there: what is saved is the file beside the page, byte for byte."""
+    links = page.locator(".page-tools a, #fig-plain .chart-files a[download]")
+    page.locator("#fig-plain .chart-cite summary").click()
+    names = []
+    for link in links.all():
+        with page.expect_download() as download:
+            link.click()
+        names.append(download.value.suggested_filename)
+        file = test_book / "chapters" / link.get_attribute("href")
+        assert download.value.path().read_bytes() == file.read_bytes(), names[-1]
+    assert {name.partition(".")[2] for name in names} == {"ipynb", "svg", "png", "csv", "vl.json", "bib"}
+    assert page.url.endswith("pipeline.html")
 
 
 @pytest.fixture
@@ -204,9 +229,8 @@ def served(test_book):
 
 
 @pytest.mark.alone
+@pytest.mark.skipif(os.cpu_count() < 2, reason="the browser needs a second processor")
 def test_the_first_chart_is_there_soon_on_a_slow_processor(browser, books):
-    if os.getloadavg()[0] > 1.5 * os.cpu_count():
-        pytest.skip("other work keeps this machine busy: run this test alone")
     pages = [path for root in books.values() for path in root.glob("chapters/*.html")]
     heaviest = max(pages, key=lambda path: path.stat().st_size)
     figure = re.search(r'<figure[^>]* id="([^"]+)"', heaviest.read_text(encoding="utf-8"))[1]
@@ -214,23 +238,41 @@ def test_the_first_chart_is_there_soon_on_a_slow_processor(browser, books):
     context.add_init_script(_STOPWATCH)
     loads = []
     for _ in range(5):
+        if delay() > 1.1:
+            pytest.skip("other work keeps this machine busy: run this test alone")
         opened = context.new_page()
         context.new_cdp_session(opened).send("Emulation.setCPUThrottlingRate", {"rate": 4})
         opened.goto(f"file://{heaviest}#{figure}", wait_until="commit")
-        opened.wait_for_function("window.stopwatch.live", polling=200)
-        loads.append(opened.evaluate("window.stopwatch"))
+        opened.wait_for_function("stopwatch.static && stopwatch.live", polling=200)
+        loads.append(opened.evaluate("stopwatch"))
         opened.close()
     context.close()
     static, live = (statistics.median(load[name] for load in loads) / 1000 for name in ("static", "live"))
-    if static >= 1.5 or live >= 4:  # an open target: 2.2 s and 4.3 s on two Zen 3 cores of a shared machine
-        pytest.xfail(f"{heaviest.name}: static figure {static:.2f} s, aim 1.5 s; live chart {live:.2f} s, aim 4 s")
+    assert (static < 1.5, live < 4) == (True, True), f"{heaviest.name}: static {static:.2f} s, live {live:.2f} s"
 
 
+def delay():
+    """Return how many times longer than its own time work takes on all processors at once."""
+    work = "import time; a, b = time.perf_counter(), time.process_time()\nwhile time.process_time() < b + 0.3: pass\n"
+    work += "print((time.perf_counter() - a) / 0.3)"
+    runs = [subprocess.Popen([sys.executable, "-c", work], stdout=subprocess.PIPE) for _ in range(os.cpu_count())]
+    return max(float(run.communicate()[0]) for run in runs)
+
+
+# The figure is painted by the end of the frame that shows it.
 _STOPWATCH = """
   window.stopwatch = {};
-  new PerformanceObserver((list) => {
-    for (const { name, startTime } of list.getEntries()) if (name.includes("contentful")) stopwatch.static = startTime;
-  }).observe({ type: "paint", buffered: true });
+  const painted = new MessageChannel();
+  const look = () => requestAnimationFrame(() => painted.port2.postMessage(0));
+  painted.port1.onmessage = () => {
+    const figure = document.getElementById(location.hash.slice(1));
+    const drawn = figure?.querySelector(".chart-spec") && figure.querySelector(".chart-static svg");
+    const { top, bottom, height } = drawn?.getBoundingClientRect() ?? { height: 0 };
+    if (height > 50 && top < innerHeight && bottom > 0) stopwatch.static = performance.now();
+    else if (stopwatch.live) stopwatch.static = stopwatch.live;
+    else look();
+  };
+  look();
   new MutationObserver((changes) => changes.forEach(({ target }) => {
     if (target.dataset.state === "live") stopwatch.live ??= performance.now();
   })).observe(document, { subtree: true, attributes: true, attributeFilter: ["data-state"] });

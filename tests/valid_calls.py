@@ -43,17 +43,21 @@ from lib.arrivals import ArrivalLaw
 from lib.batching import ContinuousBatching, DynamicBatching, KVMemory
 from lib.footprint import BF16
 from lib.hardware import hardware
+from lib.kernel_table import KernelTable, kernel_table_in
 from lib.latency import ServiceLevel, latencies
 from lib.lengths import LengthLaw, MeasuredLengths
 from lib.model import model
+from lib.recorded_run import recorded_run
 from lib.rigid_batch import StepLaw
 from lib.roofline import decode_step
 from lib.schedule import static_schedule
+from lib.simulation import simulate
 from lib.step_time import AffineStep
 from lib.trace import Trace
 from lib.workload import measured_workload
 from tests import valid_queueing_calls
-from tests.served import ENGINE_RUNS, ENGINE_STEPS, SERVED
+from tests.served import ENGINE_RUNS, ENGINE_STEPS
+from tests.served import SERVED as SERVED_CONTENT
 from tests.test_records import recorded
 
 
@@ -104,7 +108,7 @@ TINY_DECODER = decode.decoder(TINY)
 TINY_CACHE = decode.cache(TINY_DECODER, 2, 64)
 
 SERVED_PATH = Path(tempfile.mkdtemp()) / "served.json"
-serving_records.write(SERVED_PATH, SERVED)
+serving_records.write(SERVED_PATH, SERVED_CONTENT)
 SERVED_RECORD = serving_records.record(SERVED_PATH)
 SERVED_RUN = SERVED_RECORD.runs[0]
 PREDICTION = engine_runs.predicted(ENGINE_STEPS, [2])
@@ -116,6 +120,14 @@ LOGNORMAL, MEASURED = LengthLaw(law="lognormal", mean=200, cv=1.5), MeasuredLeng
 POISSON, CODE = ArrivalLaw(law="poisson", rate=2.0), measured_workload("azure-code", 2.0)
 GREEDY, BURSTS = DynamicBatching(), ArrivalLaw(law="on-off", rate=2.0, on_time=3.0, off_time=6.0)
 ROOM, QUICK = KVMemory(tokens=64), AffineStep(fixed=0.01)
+EVENTFUL = simulate(TRACE, ContinuousBatching(), QUICK, events=True)
+
+KERNEL_FOLDER = Path(__file__).parent / "data" / "kernels"
+KERNELS = {
+    "layers": 2, "tokens": [1, 64], "token_time": [1e-3, 2e-3], "sequences": [1, 8], "sequence_time": [1e-4, 2e-4],
+    "attention": kernel_table_in(KERNEL_FOLDER, 2).attention, "graph_sizes": (1, 2), "prompt_host_time": 1e-3,
+}  # fmt: skip
+SERVED = recorded_run(KERNEL_FOLDER / "requests.csv")
 
 V100 = {"arrival_rate": 500.0, "fixed_time": 1.9e-3, "marginal_time": 1.4e-4}
 DEPLOYED = deployments.Deployment(hardware=H100, model=MIXTRAL, dtype="fp8", devices=2)
@@ -147,6 +159,7 @@ CALLS = {
         "model": call(name="Llama-3-8B"),
         "models_in": call(file=DATA / "models.csv"),
         "attention_kind": call(model=LLAMA),
+        "with_key_heads": call(model=LLAMA, kv_heads=4),
         "params": call(model=LLAMA),
         "active_params": call(model=MIXTRAL),
         "mlp_params": call(model=LLAMA, size=4096),
@@ -182,9 +195,16 @@ CALLS = {
     },
     "prices": {
         "Listing": call(
-            kind=LISTING.kind, item=Text(LISTING.item), seller=Text(LISTING.seller), terms=LISTING.terms,
-            low=LISTING.low, high=LISTING.high, unit=LISTING.unit, source=Text(LISTING.source),
-            where=Text(LISTING.where), date=Text(LISTING.date),
+            kind=LISTING.kind,
+            item=Text(LISTING.item),
+            seller=Text(LISTING.seller),
+            terms=LISTING.terms,
+            low=LISTING.low,
+            high=LISTING.high,
+            unit=LISTING.unit,
+            source=Text(LISTING.source),
+            where=Text(LISTING.where),
+            date=Text(LISTING.date),
         ),
         "PriceRange": Without("a result"),
         "listings": call(),
@@ -277,6 +297,7 @@ CALLS = {
         "model_class": call(name="Llama-3-8B"),
         "kernel_ratios": call(batch_size=32),
         "engine_ratios": call(batch_size=32),
+        "cache_gain": call(relative_batch=[0.5, 2.0], share=0.5),
         "batches_to_memory": call(hardware=H100, model=LLAMA, context=2048, precision=BF16, most=1024),
     },
     "serving": {
@@ -312,8 +333,9 @@ CALLS = {
         "bound_time": Without("its traffic is a fixed tuple: tested in test_engine_step"),
     },
     "operating_point": {
-        "Replica": call(traffic=CHATS, step_time=np.array([0.02, 0.03]), decode_time=np.array([0.02, 0.03]),
-                        prompt_time=0.1),
+        "Replica": call(
+            traffic=CHATS, step_time=np.array([0.02, 0.03]), decode_time=np.array([0.02, 0.03]), prompt_time=0.1
+        ),
         "Point": Without("a result"),
         "replica": call(deployment=DEPLOYED, traffic=CHATS, slower=1.2, slots=64),
         "bound_replica": call(deployment=DEPLOYED, traffic=CHATS, slots=64),
@@ -326,9 +348,7 @@ CALLS = {
         "TokenCost": Without("a result"),
         "cost_per_token": call(price_rate=1e-3, token_rate=1000.0, utilisation=0.5),
         "token_costs": call(price_rate=1e-3, arrival_rate=2.0, traffic=CHATS, prompt_time=0.1, output_time=0.2),
-        "request_price": call(
-            traffic=CHATS, input_price=1e-6, output_price=4e-6, cached_price=1e-7, cached_share=0.5
-        ),
+        "request_price": call(traffic=CHATS, input_price=1e-6, output_price=4e-6, cached_price=1e-7, cached_share=0.5),
         "break_even_rate": call(price_rate=1e-3, request_price=2e-3),
         "goodput_per_dollar": call(arrival_rate=2.0, good_share=0.9, price_rate=1e-3),
         "affine_step": call(step_time=[0.02, 0.03]),
@@ -463,11 +483,11 @@ CALLS = {
     "serving_records": {
         "Run": Without("a result: summed_up makes it from a record that it has checked"),
         "Record": Without("a result: summed_up makes it"),
-        "write": call(path=SERVED_PATH, content=SERVED),
+        "write": call(path=SERVED_PATH, content=SERVED_CONTENT),
         "content_of": call(path=SERVED_PATH),
         "record": call(path=SERVED_PATH),
-        "summed_up": call(name=Text("served"), content=SERVED),
-        "step_times": call(prompt=4, probes=SERVED["runs"][0]["probes"], slots=2),
+        "summed_up": call(name=Text("served"), content=SERVED_CONTENT),
+        "step_times": call(prompt=4, probes=SERVED_CONTENT["runs"][0]["probes"], slots=2),
         "replayed": call(run=SERVED_RUN),
         "simulated": call(run=SERVED_RUN),
         "Case": Without("a result"),
@@ -489,7 +509,7 @@ CALLS = {
         ),
         "cases": call(plan=serving_run.plan()),
         "served": Without("it takes seconds; tests/test_serving_run.py tries it"),
-        "report": call(content=SERVED),
+        "report": call(content=SERVED_CONTENT),
         "main": Without("a command line; tests/test_serving_run.py tries it"),
     },
     "engine_runs": {
@@ -534,6 +554,7 @@ CALLS = {
                 memory=ROOM,
                 estimate=None,
                 holding_back=None,
+                ahead=True,
                 source=Text("made up"),
             )
         ],
@@ -541,7 +562,8 @@ CALLS = {
     },
     "engines": {
         "vllm": call(
-            kv_tokens=64, max_num_seqs=8, max_num_batched_tokens=64, block_size=4, enable_prefix_caching=False
+            kv_tokens=64, max_num_seqs=8, max_num_batched_tokens=64, block_size=4, enable_prefix_caching=False,
+            async_scheduling=True,
         ),
         "tgi": call(
             max_batch_total_tokens=64,
@@ -557,6 +579,24 @@ CALLS = {
             schedule_conservativeness=1.0,
             page_size=4,
         ),
+    },
+    "kernel_table": {
+        "KernelTable": call(**KERNELS),
+        "vllm_graph_sizes": call(max_num_seqs=8),
+        "kernel_table_in": call(folder=KERNEL_FOLDER, layers=2, graph_sizes=[1, 2], prompt_host_time=0.001),
+    },
+    "recorded_run": {
+        "RecordedRun": Without("a result"),
+        "LatencyRow": Without("a result"),
+        "recorded_run": call(file=KERNEL_FOLDER / "requests.csv"),
+        "latency_table": call(run=SERVED, replayed=simulate(SERVED.requests, ContinuousBatching(), QUICK)),
+        "save_table": Without("writes what latency_table returns: tested in test_recorded_run"),
+    },
+    "replay": {
+        "fitted_host_time": call(
+            run=SERVED, policy=ContinuousBatching(), kernels=KernelTable(**KERNELS), share=1.0, progress=False
+        ),
+        "main": Without("takes the words of a command line: tested in test_replay"),
     },
     "step_time": {
         "AffineStep": call(
@@ -578,6 +618,7 @@ CALLS = {
     "whole_batches": {"advance": INNER, "batch_times": INNER},
     "simulation": {
         "FirstTokenParts": Without("a result"),
+        "Interruptions": Without("a result"),
         "Events": Without("a result"),
         "Run": Without("a result"),
         "simulate": [
@@ -607,6 +648,10 @@ CALLS = {
             progress=False,
             compiled=False,
         ),
+    },
+    "token_times": {
+        "iteration_ends": call(run=EVENTFUL),
+        "token_times": call(run=EVENTFUL, read_here=True),
     },
     "queues": {
         "Served": Without("a result"),
@@ -700,6 +745,8 @@ _FREE = "the part takes no time"
 # A stricter function may refuse it all the same, by name.
 ALLOWED = {
     **valid_queueing_calls.ALLOWED,
+    "graph_sizes": {"empty": "the engine does not pad"},
+    "prompt_host_time": {"zero": "the host takes no time"},
     "arrival_time": {"zero": "the first may come at once"},
     "length_quantile.level": {"zero": "the shortest"},
     "mean_interval.level": {"zero": "no interval"},

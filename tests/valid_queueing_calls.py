@@ -46,7 +46,8 @@ CALLS = {
         "halfin_whitt_wait_probability": {"slack": 1.0},
     },
     "embedded_chain": dict.fromkeys(
-        ["disc_roots", "arrivals_transform", "arrivals_law", "starts_above", "landing_law", "returns_below"], PART),
+        ["disc_roots", "arrivals_transform", "arrivals_law", "starts_above", "landing_law", "returns_below",
+         "erlang_stages", "erlang_landing"], PART),
     "bulk": {
         "BulkQueue": RESULT,
         "bulk_queue": {**BATCHES, "control_limit": 2, "service_cv2": [0.5, 0.3]},
