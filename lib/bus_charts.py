@@ -136,10 +136,10 @@ def rides(settings, *, description):
     )  # fmt: skip
     text = alt.Chart(theme.rows(**words)).transform_calculate(
         text=(
-            "datum.policy+': first token '+format(datum.first,'.2f')+' s, '+"
-            "format(1000*datum.token,'.1f')+' ms a token, done at '+format(datum.done,'.1f')+' s'"
+            "[datum.policy+', done after '+format(datum.done,'.1f')+' s', "
+            "'first token '+format(datum.first,'.2f')+' s, then '+format(1000*datum.token,'.1f')+' ms a token']"
         )
-    ).mark_text(align="left", baseline="top", fontSize=12, dy=3).encode(
+    ).mark_text(align="left", baseline="top", fontSize=11.5, lineHeight=13).encode(
         x=alt.value(0), y=alt.Y("at:Q", title=None, axis=None), text="text:N"
     )  # fmt: skip
     bound = {

@@ -228,9 +228,11 @@ def step_times(prompt, probes, slots):
     at = np.arange(1, slots + 1)
     slope = _slope(size[steps], longest[steps] - prompt, time[steps])
     fixed = _by_size(size[steps], time[steps] - slope * size[steps] * (longest[steps] - prompt), at, LEAST_PROBES)
+    fastest = time[steps].min()  # a hiccup tilts the line: no step is faster than the fastest that was seen
     ends = np.array([prompt, max(prompt + 1, int(longest.max()))])
+    table = fixed[:, None] + slope * at[:, None] * (ends - prompt)
     return StepTimes(
-        prompt=prompt, sizes=at, longest=ends, steps=fixed[:, None] + slope * at[:, None] * (ends - prompt),
+        prompt=prompt, sizes=at, longest=ends, steps=np.maximum(table, fastest),
         boarding=_by_size(size[~steps], time[~steps], at, 1),
     )  # fmt: skip
 

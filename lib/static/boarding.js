@@ -88,7 +88,9 @@
       const made = rows(settings, Object.fromEntries(["slots", "rate", "variation"].map((name) => [name, view.signal(name)])));
       return view.data(bars, made.bars).data(words, made.words).runAsync();
     };
-    for (const name of ["slots", "rate", "variation"]) view.addSignalListener(name, update);
+    let waiting; // several controls may change in one go, and a view must come to rest before it runs again
+    const soon = () => { clearTimeout(waiting); waiting = setTimeout(update); };
+    for (const name of ["slots", "rate", "variation"]) view.addSignalListener(name, soon);
     return update();
   }
 
