@@ -84,6 +84,7 @@ EQUIVALENT = {
     "queueing.ekm1_wait: (1 - stable_load) / 2 -> (1 - stable_load) / 3": "a wider bracket around the same root",
     "erlang.mmc_wait_tail: np.where(stable, spare_rate, 1.0) -> np.where(stable, spare_rate, 2.0)": MASKED,
     "erlang.mmc_wait_tail: np.where(stable, spare_rate, 1.0) -> np.where(stable, spare_rate, 0.0)": MASKED,
+    "erlang.mmc_wait_tail: spare_rate > 0 -> spare_rate >= 0": EDGE,
     "exponential_batch._mmab_root: offered < batch_cap -> offered <= batch_cap": MASKED,
     "exponential_batch._mmab_root: batch_cap / 2 -> batch_cap / 3": MASKED,
     "exponential_batch._mmab_root: np.log(stable) - 1 -> np.log(stable) - 2": "a wider bracket around the same root",
