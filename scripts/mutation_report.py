@@ -85,6 +85,8 @@ EQUIVALENT = {
     "erlang.mmc_wait_tail: np.where(stable, spare_rate, 1.0) -> np.where(stable, spare_rate, 2.0)": MASKED,
     "erlang.mmc_wait_tail: np.where(stable, spare_rate, 1.0) -> np.where(stable, spare_rate, 0.0)": MASKED,
     "erlang.mmc_wait_tail: spare_rate > 0 -> spare_rate >= 0": EDGE,
+    "occupancy._normalised: np.where(full, 0.0, -np.inf) -> np.where(full, 1.0, -np.inf)": "a factor of the whole law",
+    "embedded_chain.starts_above: 8 + starts // 5 -> starts // 5": HORIZON,
     "exponential_batch._mmab_root: offered < batch_cap -> offered <= batch_cap": MASKED,
     "exponential_batch._mmab_root: batch_cap / 2 -> batch_cap / 3": MASKED,
     "exponential_batch._mmab_root: np.log(stable) - 1 -> np.log(stable) - 2": "a wider bracket around the same root",
