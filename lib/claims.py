@@ -11,7 +11,7 @@ from importlib.resources import files
 
 import numpy as np
 
-from lib import amortisation, arguments, footprint, hardware, memory, prices, roofline
+from lib import amortisation, arguments, footprint, hardware, loop_bus, memory, prices, roofline
 from lib import model as models
 from lib.deployment import Deployment, traffic_of
 from lib.length_fit import max_ratio, sorted_max_ratio
@@ -382,6 +382,44 @@ def _slots_waste():
     return Evidence(number=float(1 - 1 / ratios[mildest]), edge=float(1 - 1 / left), words=words)
 
 
+# --- continuous_batching -----------------------------------------------------------------------
+
+
+def _next_step():
+    found = {engine: loop_bus.served(engine) for engine in loop_bus.ENGINES}
+    slowest = max(found, key=lambda engine: found[engine].held_back)
+    words = {
+        "load": quantity(loop_bus.LOAD, "", digits=1), "slowest": slowest,
+        "held": quantity(found[slowest].held_back, "", digits=2), "first": quantity(found["vLLM"].held_back, ""),
+    }  # fmt: skip
+    return Evidence(number=found["vLLM"].held_back, edge=found[slowest].held_back, words=words)
+
+
+def _full_cores():
+    machine, subject = hardware.hardware(loop_bus.MACHINE), models.model(loop_bus.MODEL)
+    most = int(memory.largest_batch(machine, subject, CONTEXT))
+    used, used_most = (float(share) for share in loop_bus.arithmetic_used([PASSENGERS, most], CONTEXT))
+    ratio = float(max_ratio(MeasuredLengths(workload=loop_bus.WORKLOAD, quantity="output"), PASSENGERS))
+    words = {
+        "machine": machine.name, "model": subject.name, "passengers": quantity(PASSENGERS, ""),
+        "context": quantity(CONTEXT, ""), "most": quantity(most, ""), "used": quantity(used, "%", digits=2),
+        "used_most": quantity(used_most, "%", digits=2), "slots_coach": quantity(1 / ratio, "%", digits=2),
+    }  # fmt: skip
+    return Evidence(number=used, edge=used_most, words=words)
+
+
+def _tens_of_times():
+    gain, busy = loop_bus.gains(), loop_bus.served("vLLM", loop_bus.BUSY)
+    coach = float(max_ratio(MeasuredLengths(workload=loop_bus.WORKLOAD, quantity="output"), PASSENGERS))
+    words = {
+        "slots": quantity(loop_bus.SLOTS, ""), "passengers": quantity(PASSENGERS, ""), "gain": quantity(gain, "times"),
+        "coach": quantity(coach, "times"), "workload": loop_bus.WORKLOAD, "busy": quantity(loop_bus.BUSY, "", digits=1),
+        "first": quantity(busy.first_token, "s", digits=2), "first_p99": quantity(busy.first_token_p99, "s", digits=2),
+        "alone": quantity(loop_bus.alone_first_token(), "s", digits=2),
+    }  # fmt: skip
+    return Evidence(number=gain, edge=coach, words=words)
+
+
 # --- price_of_a_token --------------------------------------------------------------------------
 
 
@@ -439,6 +477,9 @@ EVIDENCE = {
     "C06": _cost_share,
     "C07": _lengths_vary,
     "C08": _slots_waste,
+    "C09": _next_step,
+    "C10": _full_cores,
+    "C13": _tens_of_times,
     "C14": _token_price,
     "C17": _stronger_gpu,
 }

@@ -130,6 +130,25 @@ def test_no_measured_engine_reaches_a_thirty_second():
     assert evidence.number < 29 < evidence.edge < 32
 
 
+def test_a_free_slot_is_taken_at_once_under_some_rules_and_not_under_others():
+    evidence = claims.EVIDENCE["C09"]()
+    assert evidence.number == 0
+    assert evidence.edge > 1
+    assert evidence.words["slowest"] == "TGI"
+
+
+def test_full_slots_are_not_full_cores():
+    """32 sequences against a ridge of some 295: a tenth at best, less by the calibrated step."""
+    evidence = claims.EVIDENCE["C10"]()
+    assert evidence.number < 0.11
+    assert evidence.number < evidence.edge < 0.9
+
+
+def test_tens_of_times_is_against_one_at_a_time():
+    evidence = claims.EVIDENCE["C13"]()
+    assert evidence.number > 10 > evidence.edge > 1
+
+
 def test_lengths_vary_by_the_tails_of_the_widest_workload():
     """ServeGen's chat model: 1 token at .1 %; by hand 1,595 at 99.9 %. Azure's conversations: 8 and 954."""
     evidence = claims.EVIDENCE["C07"]()

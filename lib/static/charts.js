@@ -36,6 +36,7 @@
     });
     chart.view?.finalize();
     chart.view = view;
+    if (spec.usermeta?.ride) await window.boarding.drive(view, spec);
     chart.narrow = chart.clientWidth < NARROW;
     chart.stacked = stacked;
     plot.querySelector(".chart-live:not(.chart-pending)")?.remove();
