@@ -64,6 +64,13 @@ def test_a_rent_is_in_dollars_a_second_and_its_middle_is_the_median_of_the_lists
     }  # fmt: skip
 
 
+def test_a_list_with_a_range_counts_at_its_middle():
+    """B200: 5.00 5.98 6.00 6.79 6.84 7.15, where 6.84 is the middle of Lambda's 6.69 to 6.99."""
+    assert 3600 * prices.rent("B200 SXM").middle == pytest.approx((6.00 + 6.79) / 2)
+    only = prices.asked("rental", "B200 SXM", seller="Lambda")
+    assert 3600 * only.middle == pytest.approx(6.84)
+
+
 def test_a_reserved_machine_is_no_open_offer():
     reserved = prices.asked("rental", "H100 SXM", terms=("reserved",))
     assert reserved.high * 3600 == pytest.approx(2.72)
