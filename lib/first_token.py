@@ -92,8 +92,8 @@ def policy_of(case):
     Notes
     -----
     vLLM starts with 1,024 sequences and 8,192 tokens on a device of 70 GiB or more, the A100 apart, else with 256 and
-    2,048 (`lib.engines.vllm`), and plans an iteration ahead. A chunk that is set comes with 256 sequences, or as many as
-    the chunk has tokens. The other two are taken to plan when an iteration ends.
+    2,048 (`lib.engines.vllm`), and plans an iteration ahead. A chunk that is set comes with 256 sequences, or as many
+    as the chunk has tokens. The other two are taken to plan when an iteration ends.
     """
     arguments.record("case", case, Case)
     step = case.step
