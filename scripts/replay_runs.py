@@ -44,7 +44,7 @@ SOURCE = "casys-kaist/LLMServingSim at 5daddb21a5 (MIT): bench/examples/{0}/Llam
 SHARES = np.arange(0.02, 0.99, 0.04)
 COLUMNS = (
     *("machine", "variant", "host_time", "metric", "statistic", "predicted", "recorded", "low", "high", "error"),
-    *("requests", "preemptions", "iterations", "source"),
+    *("requests", "preemptions", "iterations", "source", "where"),
 )
 
 
@@ -89,14 +89,14 @@ def replays(data):
 
 def tables(data):
     """Return both tables as lists of rows, header first."""
-    outcomes, quantiles = [COLUMNS], [("machine", "metric", "share", "recorded", "predicted", "source")]
+    outcomes, quantiles = [COLUMNS], [("machine", "metric", "share", "recorded", "predicted", "source", "where")]
     for machine, variant, host, run, made in replays(data):
-        source = SOURCE.format(RUNS[machine][0].partition("_")[0])
+        source = "llmservingsim2026", SOURCE.format(RUNS[machine][0].partition("_")[0])
         for row in latency_table(run, made):
             numbers = (row.predicted, row.recorded, row.low, row.high, row.predicted / row.recorded - 1)
             outcomes.append(
                 (machine, variant, f"{host:g}", row.metric, row.statistic, *map(_short, numbers),
-                 len(made.tokens), int(made.preemptions.sum()), made.iterations, source)
+                 len(made.tokens), int(made.preemptions.sum()), made.iterations, *source)
             )  # fmt: skip
         if variant != VARIANTS[0]:
             continue
@@ -106,7 +106,7 @@ def tables(data):
         for metric in ("ttft", "tpot", "latency"):
             one, two = (np.quantile(getattr(values, metric), SHARES) for values in (seen, mine))
             quantiles += [
-                (machine, metric, f"{share:.2f}", _short(a), _short(b), source)
+                (machine, metric, f"{share:.2f}", _short(a), _short(b), *source)
                 for share, a, b in zip(SHARES, one, two, strict=True)
             ]
     return {"replayed_runs": outcomes, "replayed_quantiles": quantiles}

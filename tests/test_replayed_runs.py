@@ -62,7 +62,7 @@ def test_the_host_time_of_one_machine_does_not_travel_to_the_other():
 
 def test_every_row_says_where_it_comes_from():
     for name in ("replayed_runs", "replayed_quantiles"):
-        assert all("LLMServingSim at 5daddb21a5 (MIT)" in source for source in table(name)["source"])
+        assert all("LLMServingSim at 5daddb21a5 (MIT)" in source for source in table(name)["where"])
 
 
 @with_runs
