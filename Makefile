@@ -3,10 +3,10 @@ SHELL := /bin/sh
 VENV  := .venv
 BIN   := $(VENV)/bin
 PAGES := index.md _config.yml _toc.yml references.bib CITATION.cff $(wildcard chapters/*.md)
-CODE  := $(wildcard lib/*.py lib/data/* lib/static/* lib/templates/* measurements/*.json) scripts/build_book.py
+CODE  := $(wildcard lib/*.py lib/data/* lib/static/* lib/templates/* measurements/*.json measurements/*/*.json) scripts/build_book.py
 LOCK  := requirements.txt constraints.txt pyproject.toml
 
-.PHONY: help book test measure lab clean
+.PHONY: help book test measure serve lab clean
 
 help: ## Show this list
 	@grep -hE '^[a-z]+:.*## ' Makefile | awk -F ':.*## ' '{printf "make %-7s %s\n", $$1, $$2}'
@@ -20,6 +20,9 @@ test: _build/book.stamp $(VENV)/test.stamp ## Set up what is needed, build the b
 
 measure: $(VENV)/book.stamp ## Measure the decode step on this machine (3 minutes; DTYPE=bf16 for 16 bit)
 	$(BIN)/python -m lib.measurement $(if $(DTYPE),--dtype $(DTYPE)) $(if $(RECORD),--output $(RECORD)) $(OPTIONS)
+
+serve: $(VENV)/book.stamp ## Serve one workload static and continuous on this machine (15 minutes)
+	$(BIN)/python -m lib.serving_run $(if $(RECORD),--output $(RECORD)) $(OPTIONS)
 
 lab: $(VENV)/lab.stamp ## Open JupyterLab; each chapter opens as a notebook
 	$(BIN)/jupyter lab

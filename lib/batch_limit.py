@@ -15,7 +15,7 @@ from lib.operating_point import Replica, at_load, capped, full_rate
 from lib.processor_sharing import largest_arrival_rate
 
 BINDS = ("time per token", "memory", "nothing fits")
-STEPS = 60
+STEPS = 36
 
 
 class BatchLimit(NamedTuple):

@@ -124,6 +124,8 @@ def _finish_page(app, pagename, templatename, context, doctree):
         tools = downloads.links(app, pagename)
         if '<div class="chart">' in context["body"]:
             app.add_js_file("vega.js", loading_method="defer", priority=SCRIPT_ORDER - 1)
+        if '"ride":' in context["body"]:
+            app.add_js_file("boarding.js", loading_method="defer", priority=SCRIPT_ORDER - 1)
         body = context["body"].replace("</h1>", f"</h1>{tools}", 1)
         _defer_scripts(context["script_files"])
         # Sphinx gives a list of sources children that no list may have, and screen readers lose count.

@@ -11,13 +11,15 @@ from importlib.resources import files
 
 import numpy as np
 
-from lib import amortisation, arguments, footprint, hardware, memory, roofline
+from lib import amortisation, arguments, footprint, hardware, loop_bus, memory, prices, roofline
 from lib import model as models
+from lib.deployment import Deployment, traffic_of
 from lib.length_fit import max_ratio, sorted_max_ratio
 from lib.lengths import WORKLOADS, MeasuredLengths, length_quantile
+from lib.offer import FIRST_TOKEN_TIME, TIME_PER_TOKEN, offer
 from lib.rigid_batch import step_law
 from lib.static_batch import elastic_speedup, slot_utilisation
-from lib.units import quantity
+from lib.units import MILLION, quantity
 
 HOLDS, LIMITED, FAILS, OPEN = "holds", "holds within stated limits", "does not hold", "not yet examined"
 ARTICLE_WEIGHT_BYTES, ARTICLE_TRANSFER_TIME, ARTICLE_ARITHMETIC_TIME = 100e9, 0.03, 0.0001
@@ -25,6 +27,7 @@ MACHINE, FASTER, MODEL = "H100 SXM", "H200 SXM", "Llama-3-8B"
 CONTEXT, SERVING_BATCH, PROMPT = 1024, 256, 2048
 WAFER = "Cerebras WSE-2"
 PASSENGERS = 32
+SERVER, LARGE, CHAT = 8, "Llama-3-70B", "azure-conversation"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -379,6 +382,92 @@ def _slots_waste():
     return Evidence(number=float(1 - 1 / ratios[mildest]), edge=float(1 - 1 / left), words=words)
 
 
+# --- continuous_batching -----------------------------------------------------------------------
+
+
+def _next_step():
+    found = {engine: loop_bus.served(engine) for engine in loop_bus.ENGINES}
+    slowest = max(found, key=lambda engine: found[engine].held_back)
+    words = {
+        "load": quantity(loop_bus.LOAD, "", digits=1), "slowest": slowest,
+        "held": quantity(found[slowest].held_back, "", digits=2), "first": quantity(found["vLLM"].held_back, ""),
+    }  # fmt: skip
+    return Evidence(number=found["vLLM"].held_back, edge=found[slowest].held_back, words=words)
+
+
+def _full_cores():
+    machine, subject = hardware.hardware(loop_bus.MACHINE), models.model(loop_bus.MODEL)
+    most = int(memory.largest_batch(machine, subject, CONTEXT))
+    used, used_most = (float(share) for share in loop_bus.arithmetic_used([PASSENGERS, most], CONTEXT))
+    ratio = float(max_ratio(MeasuredLengths(workload=loop_bus.WORKLOAD, quantity="output"), PASSENGERS))
+    words = {
+        "machine": machine.name, "model": subject.name, "passengers": quantity(PASSENGERS, ""),
+        "context": quantity(CONTEXT, ""), "most": quantity(most, ""), "used": quantity(used, "%", digits=2),
+        "used_most": quantity(used_most, "%", digits=2), "slots_coach": quantity(1 / ratio, "%", digits=2),
+    }  # fmt: skip
+    return Evidence(number=used, edge=used_most, words=words)
+
+
+def _tens_of_times():
+    gain, busy = loop_bus.gains(), loop_bus.served("vLLM", loop_bus.BUSY)
+    coach = float(max_ratio(MeasuredLengths(workload=loop_bus.WORKLOAD, quantity="output"), PASSENGERS))
+    words = {
+        "slots": quantity(loop_bus.SLOTS, ""), "passengers": quantity(PASSENGERS, ""), "gain": quantity(gain, "times"),
+        "coach": quantity(coach, "times"), "workload": loop_bus.WORKLOAD, "busy": quantity(loop_bus.BUSY, "", digits=1),
+        "first": quantity(busy.first_token, "s", digits=2), "first_p99": quantity(busy.first_token_p99, "s", digits=2),
+        "alone": quantity(loop_bus.alone_first_token(), "s", digits=2),
+    }  # fmt: skip
+    return Evidence(number=gain, edge=coach, words=words)
+
+
+# --- price_of_a_token --------------------------------------------------------------------------
+
+
+def article_price(batch_size):
+    """Return what a million output tokens cost by the article's own numbers, on a server of 8 at the middle rent.
+
+    Parameters
+    ----------
+    batch_size : float
+        Users in a trip, at least 1; may be infinite.
+
+    Returns
+    -------
+    float
+        USD.
+
+    Raises
+    ------
+    ValueError
+        If there are fewer users.
+    """
+    batch_size = arguments.number("batch_size", batch_size, least=1, infinite=True)
+    each = ARTICLE_TRANSFER_TIME / batch_size + ARTICLE_ARITHMETIC_TIME
+    return MILLION * SERVER * prices.rent(MACHINE).middle * each
+
+
+def _token_price():
+    small = offer(Deployment(hardware=hardware.hardware(MACHINE), model=models.model(MODEL), dtype="fp8"),
+                  traffic_of(CHAT))  # fmt: skip
+    large = offer(
+        Deployment(hardware=hardware.hardware(MACHINE), model=models.model(LARGE), dtype="fp8", devices=4),
+        traffic_of(CHAT),
+    )
+    cents = MILLION * small.middle.blended
+    rent, exchange = prices.rent(MACHINE), prices.asked("exchange", "CNY")
+    words = {
+        "model": MODEL, "machine": MACHINE, "read": small.read, "large": LARGE, "parity": prices.in_words(exchange),
+        "targets": f"{quantity(TIME_PER_TOKEN, 's')} a token and {quantity(FIRST_TOKEN_TIME, 's')} to the first",
+        "blended": quantity(cents, "USD"), "low": quantity(MILLION * small.low.blended, "USD"),
+        "high": quantity(MILLION * small.high.blended, "USD"),
+        "output": quantity(MILLION * small.middle.output, "USD"),
+        "large_output": quantity(MILLION * large.middle.output, "USD"),
+        "server": quantity(SERVER * rent.middle * 3600, "USD/h"), "users": str(PASSENGERS),
+        "article": quantity(article_price(PASSENGERS), "USD"), "floor": quantity(article_price(np.inf), "USD"),
+    }  # fmt: skip
+    return Evidence(number=cents, edge=cents * exchange.middle, words=words)
+
+
 EVIDENCE = {
     "C01": _memory_wall,
     "C02": _on_chip_memory,
@@ -388,5 +477,9 @@ EVIDENCE = {
     "C06": _cost_share,
     "C07": _lengths_vary,
     "C08": _slots_waste,
+    "C09": _next_step,
+    "C10": _full_cores,
+    "C13": _tens_of_times,
+    "C14": _token_price,
     "C17": _stronger_gpu,
 }

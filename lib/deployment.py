@@ -10,7 +10,7 @@ import numpy as np
 from lib import arguments, footprint, measured, memory
 from lib.footprint import Precision
 from lib.hardware import Hardware, peak_flop_rate
-from lib.model import Model, mlp_params, moe_layers
+from lib.model import Model, mlp_params, moe_layers, params
 
 SIXTEEN_BIT = ("bf16", "fp16")
 DEPLOYED = ("bf16", "fp8", "fp4")
@@ -201,77 +201,108 @@ def scales(deployment):
     ValueError
         If it is none.
     """
-    arguments.record("deployment", deployment, Deployment)
-    return Scales(**machine_scales(deployment), **model_scales(deployment.model, precision(deployment)))
+    formats = precision(deployment)
+    sizes = tuple(footprint.dtype_bytes(one) for one in (formats.weights, formats.kv))
+    machine = machine_numbers(deployment.hardware, deployment.dtype)
+    return assembled(machine, model_numbers(deployment.model), float(deployment.devices), sizes)
 
 
-def machine_scales(deployment):
-    """Return the part of `scales` that belongs to the machines, by name.
+def machine_numbers(hardware, dtype):
+    """Return what the law of a step needs to know of one device.
 
     Parameters
     ----------
-    deployment : Deployment
+    hardware : Hardware
+    dtype : str
+        One of `DEPLOYED`. Without a documented peak for it, the arithmetic runs in 16 bit.
 
     Returns
     -------
     dict of str to float
+        ``bandwidth``, ``peak``, ``attention_peak``, ``byte_time`` and ``capacity``.
+
+    Raises
+    ------
+    ValueError
+        If an argument breaks its rule.
+    """
+    arguments.record("hardware", hardware, Hardware)
+    arithmetic = arguments.choice("dtype", dtype, DEPLOYED)
+    return {
+        "bandwidth": hardware.bandwidth,
+        "peak": peak_flop_rate(hardware, arithmetic if arithmetic in hardware.flop_rates else "bf16"),
+        "attention_peak": peak_flop_rate(hardware, "bf16"),
+        "byte_time": 1 / hardware.link_bandwidth if hardware.link_bandwidth else 0.0,
+        "capacity": hardware.capacity,
+    }
+
+
+@functools.cache
+def _model_numbers(model):
+    routed = moe_layers(model) * model.experts * mlp_params(model, model.expert_ffn_size) if model.experts else 0
+    return MappingProxyType({
+        "layers": float(model.layers), "hidden": float(model.hidden_size), "held": float(params(model)),
+        "fixed": float(footprint.streamed_params(model) - routed), "experts": float(routed),
+        "picked": model.experts_per_token / model.experts if model.experts else 0.0,
+        "full_layers": float(model.layers - model.windowed_layers), "windowed_layers": float(model.windowed_layers),
+        "window": float(model.window) if model.windowed_layers else 0.0,
+        "cached": float(2 * model.kv_heads * model.head_dim or model.kv_lora_rank + model.rope_head_dim),
+        "linear_flop": float(footprint.linear_flop_per_token(model)),
+        "head_flop": 2.0 * model.vocab_size * model.hidden_size,
+        "pair_flop": 4.0 * model.query_heads * model.head_dim,
+    })  # fmt: skip
+
+
+def model_numbers(model):
+    """Return what the law of a step needs to know of a model, in numbers of parameters and not yet in bytes.
+
+    Parameters
+    ----------
+    model : Model
+
+    Returns
+    -------
+    mapping of str to float
+        As `Scales`, but ``held``, ``fixed`` and ``experts`` are parameters, and ``cached`` numbers of a token
+        in one layer.
 
     Raises
     ------
     ValueError
         If it is none.
     """
-    arguments.record("deployment", deployment, Deployment)
-    one, devices = deployment.hardware, deployment.devices
-    return {
-        "devices": float(devices), "bandwidth": devices * one.bandwidth,
-        "peak": devices * peak_flop_rate(one, deployment.dtype),
-        "attention_peak": devices * peak_flop_rate(one, "bf16"),
-        "byte_time": 1 / one.link_bandwidth if one.link_bandwidth else 0.0,
-        "room": memory.USABLE_SHARE * devices * one.capacity,
-    }  # fmt: skip
+    return _model_numbers(arguments.record("model", model, Model))
 
 
-def model_scales(model, precision):
-    """Return the part of `scales` that belongs to the model, by name.
+def assembled(machine, numbers, devices, sizes):
+    """Return the scales of a group: numbers, or symbols for the page.
 
     Parameters
     ----------
-    model : Model
-    precision : Precision
+    machine : mapping
+        From `machine_numbers`.
+    numbers : mapping
+        From `model_numbers`.
+    devices : float
+    sizes : tuple of float
+        Bytes of a weight and of a cached number.
 
     Returns
     -------
-    mapping of str to float
-
-    Raises
-    ------
-    ValueError
-        If an argument is of the wrong kind.
+    Scales
     """
-    arguments.record("model", model, Model)
-    arguments.record("precision", precision, Precision)
-    return _model_scales(model, precision)
-
-
-@functools.cache
-def _model_scales(model, precision):
-    routed = moe_layers(model) * model.experts * mlp_params(model, model.expert_ffn_size) if model.experts else 0
-    size = footprint.dtype_bytes(precision.weights)
-    one_layer = 2 * model.kv_heads * model.head_dim or model.kv_lora_rank + model.rope_head_dim
-    return MappingProxyType({
-        "layers": float(model.layers), "hidden": float(model.hidden_size),
-        "held_bytes": float(footprint.weight_bytes(model, precision)),
-        "fixed_bytes": (footprint.streamed_params(model) - routed) * size, "expert_bytes": routed * size,
-        "picked": model.experts_per_token / model.experts if model.experts else 0.0,
-        "full_layers": float(model.layers - model.windowed_layers),
-        "windowed_layers": float(model.windowed_layers),
-        "window": float(model.window) if model.windowed_layers else 0.0,
-        "cache_bytes": one_layer * footprint.dtype_bytes(precision.kv),
-        "linear_flop": float(footprint.linear_flop_per_token(model)),
-        "head_flop": 2.0 * model.vocab_size * model.hidden_size,
-        "pair_flop": 4.0 * model.query_heads * model.head_dim,
-    })  # fmt: skip
+    of_weight, of_cache = sizes
+    return Scales(
+        layers=numbers["layers"], devices=devices, hidden=numbers["hidden"],
+        bandwidth=devices * machine["bandwidth"], peak=devices * machine["peak"],
+        attention_peak=devices * machine["attention_peak"], byte_time=machine["byte_time"],
+        room=memory.USABLE_SHARE * devices * machine["capacity"],
+        held_bytes=numbers["held"] * of_weight, fixed_bytes=numbers["fixed"] * of_weight,
+        expert_bytes=numbers["experts"] * of_weight, picked=numbers["picked"],
+        full_layers=numbers["full_layers"], windowed_layers=numbers["windowed_layers"], window=numbers["window"],
+        cache_bytes=numbers["cached"] * of_cache, linear_flop=numbers["linear_flop"],
+        head_flop=numbers["head_flop"], pair_flop=numbers["pair_flop"],
+    )  # fmt: skip
 
 
 def resident_context(traffic):

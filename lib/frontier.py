@@ -138,10 +138,11 @@ def pareto(*costs):
     if any(column.ndim != 1 or column.shape != columns[0].shape for column in columns):
         raise ValueError(f"costs must have one length, got {[column.shape for column in columns]}")
     table = np.stack(columns, axis=1)
-    kept = np.ones(len(table), bool)
-    for index, row in enumerate(table):
-        as_good = np.all(table <= row, axis=1)
-        kept[index] = not np.any(as_good & np.any(table < row, axis=1))
+    kept, best = np.zeros(len(table), bool), table[:0]
+    for index in np.lexsort(table.T[::-1]):  # whoever beats a row comes before it
+        row = table[index]
+        if not np.any(np.all(best <= row, axis=1) & np.any(best < row, axis=1)):
+            kept[index], best = True, np.vstack([best, row])
     return kept
 
 
@@ -202,6 +203,44 @@ def cheapest_at(found, model, speed):
         return None
     least = fast[np.argmin(found["blended_cost"][fast])]
     return {column: values[least] for column, values in found.items()}
+
+
+def choices(found, model, speeds):
+    """Return which group of accelerators is cheapest at each speed, as stretches of the same choice.
+
+    Parameters
+    ----------
+    found : dict of ndarray
+        From `points`.
+    model : str
+        One that `found` holds.
+    speeds : array_like, shape (m,)
+        Tokens per second, above 0, rising.
+
+    Returns
+    -------
+    list of tuple
+        ``(accelerator, devices, slowest, fastest, cost)`` for each stretch: tokens per second, and the
+        blended cost at its slow end, USD/token. Empty if nothing is as fast as the first speed.
+
+    Raises
+    ------
+    ValueError
+        If an argument breaks its rule.
+    """
+    speeds = arguments.array("speeds", speeds, above=0)
+    stretches = []
+    for speed in speeds.tolist():
+        row = cheapest_at(found, model, speed)
+        if row is None:
+            break
+        group = str(row["accelerator"]), int(row["devices"])
+        if stretches and stretches[-1][:2] == group:
+            stretches[-1] = (*stretches[-1][:3], speed, stretches[-1][4])
+        else:
+            start = stretches[-1][3] if stretches else speed
+            stretches.append((*group, start, speed, float(row["blended_cost"])))
+    return stretches
 
 
 def main():

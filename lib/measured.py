@@ -19,7 +19,7 @@ from lib import arguments
 TABLES = (
     *("all_reduce", "batch_one", "decode_steps", "end_to_end"),
     *("measurement_sources", "published_results", "lengths", "workloads", "arrivals"),
-    *("replayed_runs", "replayed_quantiles"),
+    *("replayed_runs", "replayed_quantiles", "batch_limits"),
 )
 NUMBERS = frozenset(
     {
@@ -30,6 +30,8 @@ NUMBERS = frozenset(
         *("duration", "rate", "cv", "cv_low", "cv_high", "longest_gap"),
         *("dispersion_1s", "dispersion_10s", "dispersion_60s"),
         *("host_time", "predicted", "recorded", "low", "high", "share", "requests", "preemptions", "iterations"),
+        *("devices", "time_per_token", "first_token_time", "seeds", "requests", "slots_derived", "slots_closed_form"),
+        *("slots_low", "slots_searched", "slots_high", "rate_derived", "rate_low", "rate_searched", "rate_high"),
     }
 )
 SIGNED = frozenset({"rank_correlation", "error"})

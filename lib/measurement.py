@@ -212,7 +212,7 @@ def _begun(plan, part, here):
         "model": {key: value for key, value in asdict(plan.model).items() if key not in ("window", "biases")},
     }  # fmt: skip
     fresh = {
-        "schema": records.SCHEMA, "library": _version(), "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
+        "schema": records.SCHEMA, "library": version(), "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
         "command": plan.command, "complete": False, "seconds": 0.0, "machine": here["machine"],
         "versions": here["versions"], "settings": settings, "ceilings": {}, "left_out": left_out,
         "points": [{"batch_size": size, "context": context, "visits": []} for size, context in points],
@@ -237,7 +237,7 @@ def _begun(plan, part, here):
     return fresh
 
 
-def _version():
+def version():
     try:
         return metadata.version("one-trip-many-tokens")
     except metadata.PackageNotFoundError:

@@ -156,13 +156,33 @@ def write(path, content):
     OSError
         If it cannot be written.
     """
+    write_whole(path, _checked("content", content), '{"round"')
+
+
+def write_whole(path, content, line_start):
+    """Write JSON whole or not at all.
+
+    Parameters
+    ----------
+    path : path
+    content : dict
+    line_start : str
+        Every part that begins so gets a line of its own.
+
+    Raises
+    ------
+    ValueError
+        If an argument is of the wrong kind.
+    OSError
+        If it cannot be written.
+    """
     path = Path(path)
-    _checked("content", content)
+    arguments.record("content", content, dict)
+    arguments.text("line_start", line_start)
     beside = path.with_name(path.name + ".tmp")
     try:
-        beside.write_text(
-            json.dumps(content, indent=None, separators=(", ", ": ")).replace('{"round"', '\n{"round"') + "\n"
-        )
+        text = json.dumps(content, indent=None, separators=(", ", ": "), allow_nan=False)
+        beside.write_text(text.replace(line_start, "\n" + line_start) + "\n")
         os.replace(beside, path)
     finally:
         beside.unlink(missing_ok=True)
@@ -185,11 +205,26 @@ def content_of(path):
         If it is no JSON, of another schema, or lacks a part; names the file.
     """
     path = Path(path)
+    return _checked(path.name, json_of(path))
+
+
+def json_of(path):
+    """Return what a JSON file holds.
+
+    Parameters
+    ----------
+    path : path
+
+    Raises
+    ------
+    ValueError
+        If it cannot be read or is no JSON; names the file.
+    """
+    path = Path(path)
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        return json.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
         raise ValueError(f"{path.name} must be a record in JSON: {error}") from None
-    return _checked(path.name, content)
 
 
 def _checked(name, content):

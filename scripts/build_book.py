@@ -34,7 +34,7 @@ def digest(paths):
 def inputs():
     """Return the digest of what chapters compute with, and of what the pages are made with."""
     code = [*ROOT.glob("lib/*.py")]
-    facts = [path for folder in ("lib/data", "measurements") for path in (ROOT / folder).glob("*") if path.is_file()]
+    facts = [path for folder in ("lib/data", "measurements") for path in (ROOT / folder).rglob("*") if path.is_file()]
     lock = [ROOT / "requirements.txt", ROOT / "constraints.txt"]
     computed = [path for path in code if path.name not in PAGE_SIDE]
     dress = [path for folder in ("lib/static", "lib/templates") for path in (ROOT / folder).glob("*")]

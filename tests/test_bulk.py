@@ -19,9 +19,10 @@ def truncated_chain(rate, batch_time, limit, cv2, states):
     """Return the means of `bulk_queue` from the chain of numbers left, cut at `states`."""
     cap, left = len(batch_time), np.arange(states)
     size, behind = np.clip(left, limit, cap), np.maximum(left - cap, 0)
+    cv2 = np.broadcast_to(cv2, cap)[size - 1]
     steps = np.zeros((states, states))
     for n in left:
-        steps[n, behind[n]:] = arrivals_law(rate * batch_time[size[n] - 1], cv2, left[:states - behind[n]])
+        steps[n, behind[n]:] = arrivals_law(rate * batch_time[size[n] - 1], cv2[n], left[:states - behind[n]])
     steps[:, -1] += 1 - steps.sum(axis=1)
     balance = steps.T - np.eye(states)
     balance[-1] = 1
@@ -202,3 +203,28 @@ def test_a_simulated_control_limit_agrees():
     queue = bulk_queue(rate, times, control_limit=limit, service_cv2=1)
     assert_mean_is(queue.batch_size, sizes / 3_000)
     assert_mean_is(queue.busy_fraction, busy / clock)
+
+
+def test_one_variation_for_each_size_may_be_the_same_for_all():
+    times = 1 + 0.1 * np.arange(1, 7)
+    one, each = (bulk_queue([0.5, 3.0], times, control_limit=2, service_cv2=cv2) for cv2 in (0.7, np.full(6, 0.7)))
+    for field, other in zip(one, each, strict=True):
+        assert_allclose(field, other)
+    laws = [left_behind_law(3.0, times, 9, service_cv2=cv2) for cv2 in (0.7, np.full(6, 0.7))]
+    assert_allclose(*laws)
+
+
+@pytest.mark.parametrize(("load", "limit"), [(0.3, 1), (0.6, 3), (0.8, 2)])
+def test_a_variation_for_each_size_is_that_of_a_long_enough_chain(load, limit):
+    """Small batches vary much, full ones little, as the longest of many lengths does."""
+    times, cv2 = 1 + 0.2 * np.arange(1, 6), np.array([3.0, 1.5, 0.8, 0.4, 0.2])
+    rate = load * 5 / times[-1]
+    queue = bulk_queue(rate, times, control_limit=limit, service_cv2=cv2)
+    assert_allclose(queue[:5], truncated_chain(rate, times, limit, cv2, 500), rtol=1e-8)
+    law = left_behind_law(rate, times, 200, control_limit=limit, service_cv2=cv2)
+    assert_allclose(np.arange(200) @ law.sum(axis=1), queue.left_behind, rtol=1e-5)
+
+
+def test_a_variation_of_other_sizes_is_refused():
+    with pytest.raises(ValueError, match="service_cv2 must be one number or one for each batch_time"):
+        bulk_queue(1.0, [1.0, 1.2], service_cv2=[0.1, 0.2, 0.3])

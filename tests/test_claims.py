@@ -6,9 +6,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from lib import amortisation, claims, footprint, hardware, roofline
+from lib import amortisation, claims, footprint, hardware, prices, roofline
 from lib import model as models
 from lib.claims import FAILS, HOLDS, LIMITED, OPEN, Evidence, judge
+from lib.lengths import LengthLaw
 from lib.measured import table
 
 DECIDED = [verdict for verdict in claims.ledger() if verdict.word != OPEN]
@@ -127,3 +128,77 @@ def test_no_measured_engine_reaches_a_thirty_second():
     alone, many = (runs["value"][row & (runs["concurrency"] == size)][0] for size in (1, 32))
     assert evidence.number == pytest.approx(32 * alone / many)
     assert evidence.number < 29 < evidence.edge < 32
+
+
+def test_a_free_slot_is_taken_at_once_under_some_rules_and_not_under_others():
+    evidence = claims.EVIDENCE["C09"]()
+    assert evidence.number == 0
+    assert evidence.edge > 1
+    assert evidence.words["slowest"] == "TGI"
+
+
+def test_full_slots_are_not_full_cores():
+    """32 sequences against a ridge of some 295: a tenth at best, less by the calibrated step."""
+    evidence = claims.EVIDENCE["C10"]()
+    assert evidence.number < 0.11
+    assert evidence.number < evidence.edge < 0.9
+
+
+def test_tens_of_times_is_against_one_at_a_time():
+    evidence = claims.EVIDENCE["C13"]()
+    assert evidence.number > 10 > evidence.edge > 1
+
+
+def test_lengths_vary_by_the_tails_of_the_widest_workload():
+    """ServeGen's chat model: 1 token at .1 %; by hand 1,595 at 99.9 %. Azure's conversations: 8 and 954."""
+    evidence = claims.EVIDENCE["C07"]()
+    assert evidence.number == pytest.approx(1595 / 1, rel=0.01)
+    assert evidence.edge == pytest.approx(954 / 8, rel=0.01)
+    chat = claims.measured_outputs()["servegen-chat"]
+    assert claims.share_within(chat, 2) == pytest.approx(0.135, abs=0.002)
+    assert 1 - claims.share_within(chat, 1999) == pytest.approx(0.0007, abs=1e-4)
+
+
+def test_slots_are_wasted_by_the_longest_of_thirty_two():
+    """Azure's conversations: E[max of 32] / E = 2.66, computed independently from all requests."""
+    evidence = claims.EVIDENCE["C08"]()
+    assert evidence.number == pytest.approx(1 - 1 / 2.66, abs=0.005)
+    assert 0.1 < evidence.edge < evidence.number
+
+
+def test_other_lengths_get_the_other_wording_of_the_coach(monkeypatch):
+    """Equal lengths waste no slot and do not vary; lengths of 2 and 2,000 alone do both."""
+    constant, wild = LengthLaw(law="constant", mean=200), LengthLaw(law="pareto", mean=3000, cv=np.inf)
+    monkeypatch.setattr(claims, "measured_outputs", lambda: {"one": constant, "two": constant})
+    assert judge(claims.claims()["C07"], claims.EVIDENCE["C07"]()).word == FAILS
+    assert judge(claims.claims()["C08"], claims.EVIDENCE["C08"]()).word == FAILS
+    monkeypatch.setattr(claims, "measured_outputs", lambda: {"one": wild, "two": wild})
+    monkeypatch.setattr(claims, "SPREAD", (0.001, 0.999999999))
+    assert judge(claims.claims()["C07"], claims.EVIDENCE["C07"]()).word == HOLDS
+    assert judge(claims.claims()["C08"], claims.EVIDENCE["C08"]()).word == HOLDS
+
+
+def test_the_articles_price_by_hand():
+    """32 users in 0.03 s + 32 x 0.0001 s on 8 x 3.99 USD/h: 0.0332 s x 31.92 / 3,600 / 32 = 9.20 USD a million."""
+    assert claims.article_price(32) == pytest.approx(1e6 * 31.92 / 3600 * 0.0332 / 32)
+    assert claims.article_price(math.inf) == pytest.approx(0.8867, abs=1e-4)
+
+
+def test_the_price_of_a_token_is_judged_in_cents_and_in_fen():
+    """The same cost, in dollars and, at 7.0779, in yuan; between a few fen and a few cents."""
+    evidence = claims.EVIDENCE["C14"]()
+    assert evidence.edge == pytest.approx(7.0779 * evidence.number)
+    assert 0.09 / 7.0779 < evidence.number < 0.09
+    assert claims.verdict("C14").word == LIMITED
+
+
+def test_dearer_rents_change_the_verdict_on_the_price(monkeypatch):
+    """Rents ten times as high: no longer cents. Twenty times as low: even fen."""
+    claim, lines = claims.claims()["C14"], prices.listings()
+    for factor, word in ((10, FAILS), (1, LIMITED), (1 / 20, HOLDS)):
+        changed = tuple(
+            replace(line, low=factor * line.low, high=factor * line.high) if line.kind == "rental" else line
+            for line in lines
+        )
+        monkeypatch.setattr(prices, "listings", lambda changed=changed: changed)
+        assert judge(claim, claims.EVIDENCE["C14"]()).word == word

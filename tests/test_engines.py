@@ -140,6 +140,24 @@ def test_sglang_alone_guesses_what_is_still_to_come_and_can_be_told_to_guess_mor
     assert run(tgi(100), arrival, prompt, output, **options).admitted_time[1] == 50
 
 
+def test_sglang_counts_what_it_promised_to_the_first_when_it_looks_at_the_second():
+    """Room for 100. A (10, 60) and B (10, 50) come together: B would fit beside A's prompt, not beside its promise."""
+    bold = sglang(100, schedule_conservativeness=0.1)
+    found = run(bold, [0, 0], [10, 10], [5, 5], output_limit=[60, 50])
+    assert [*found.admitted_time] == [0, 1]
+
+
+def test_sglang_alone_expects_more_after_it_has_taken_memory():
+    """Room for 60, two slots, A may ask for 60. B is sent back at 41, behind C (2, 6), who waits for a slot. Seven
+    hundredths of what A may still ask for would leave C room; 40 + 20 of 60 do not, so C waits for A to end."""
+    bold = sglang(60, max_running_requests=2, schedule_conservativeness=0.1)
+    found = run(bold, [0, 26.5, 30.5], [4, 4, 2], [50, 20, 6], output_limit=[60, 20, 6])
+    assert [*found.preemptions] == [0, 1, 0]
+    assert found.admitted_time[2] == found.finish_time[0] == 51
+    calm = run(bold, [0, 40.5], [4, 2], [50, 6], output_limit=[60, 6])
+    assert calm.admitted_time[1] == 41
+
+
 def test_sglang_alone_takes_memory_from_the_longest_prompt_of_those_who_have_generated_least():
     """A (6) and B (4) have as many tokens when the room for 22 is out. vLLM takes from B, who was admitted last."""
     arrival, prompt, output = [0, 0], [6, 4], [10, 10]

@@ -1,5 +1,7 @@
 """The frontier: dominance by hand, the grid against the parts it is made of, the cheapest at a speed."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -66,6 +68,19 @@ def test_the_cheapest_at_a_speed_is_fast_enough_and_nothing_cheaper_is():
         assert found["time_per_token"] <= 1 / speed
         assert found["blended_cost"] == SMALL["blended_cost"][fast].min()
     assert frontier.cheapest_at(SMALL, "Llama-3-70B", 1e5) is None
+
+
+def test_a_stretch_ends_where_another_group_becomes_cheaper():
+    speeds = np.geomspace(5, 400, 60)
+    found = frontier.choices(SMALL, "Llama-3-8B", speeds)
+    assert found[0][2] == pytest.approx(5)
+    for before, after in pairwise(found):
+        assert before[3] == after[2]
+        assert before[:2] != after[:2]
+        assert before[4] <= after[4]
+    fastest = 1 / SMALL["time_per_token"][SMALL["model"] == "Llama-3-8B"].min()
+    assert found[-1][3] == speeds[speeds <= fastest][-1]
+    assert frontier.choices(SMALL, "Llama-3-8B", [1e6]) == []
 
 
 def test_more_speed_never_costs_less():

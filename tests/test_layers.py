@@ -23,15 +23,16 @@ LAYERS = {
         *("batching", "engines", "step_time", "replica", "compiled_replica", "whole_batches"),
         *("simulation", "token_times", "queues", "kernel_table", "recorded_run", "replay"),
         *("decode", "records", "bench", "measurement"),
-        *("cost", "batch_limit", "frontier", "production_day"),
+        *("cost", "batch_limit", "offer", "frontier", "production_day", "your_case"),
+        *("boarding", "bus", "serving_records", "serving_run", "engine_runs", "loop_bus"),
     ],
     "page": [
-        *("expressions", "theme", "charts", "batch_charts", "prose", "claims"),
-        *("figures", "downloads", "copies", "book"),
+        *("expressions", "theme", "charts", "batch_charts", "bus_charts", "price_charts", "traced_case"),
+        *("prose", "claims", "figures", "downloads", "copies", "book"),
     ],
 }
 LAYER_OF = {module: layer for layer, modules in LAYERS.items() for module in modules}
-TORCH = {"decode", "bench"}
+TORCH = {"decode", "bench", "bus"}
 NUMBA = {"compiled_replica"}
 OF_THE_PAGE = {"altair", "sphinx", "myst_nb", "docutils", "nbformat", "IPython", "vl_convert", "jupyter_book"}
 NEVER = {"chapters", "tests", "scripts", "benchmarks"}

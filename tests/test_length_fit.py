@@ -66,9 +66,10 @@ def test_no_law_fits_well_and_the_best_may_miss_the_longest_by_a_factor():
 
 def test_the_sorted_batches_of_a_uniform_law_by_hand():
     """The r-th smallest of N uniform numbers is r / (N + 1) in the mean."""
-    law, size, batches = LengthLaw(law="uniform", mean=50_000), 8, 4
-    ranks = size * np.arange(1, batches + 1)
-    assert_allclose(sorted_max_ratio(law, size, batches), 2 * np.mean(ranks / (size * batches + 1)), rtol=1e-4)
+    law = LengthLaw(law="uniform", mean=50_000)
+    assert_allclose(sorted_max_ratio(law, 2, 2), 2 * (2 / 5 + 4 / 5) / 2, rtol=1e-3)
+    ranks = 8 * np.arange(1, 5)
+    assert_allclose(sorted_max_ratio(law, 8, 4), 2 * np.mean(ranks / 33), rtol=1e-4)
 
 
 def test_sorting_one_batch_changes_nothing_and_many_nearly_all():

@@ -129,7 +129,7 @@ def code_cells(text):
     found = []
     for match in FENCED.finditer(text):
         if CODE_CELL.match(match["info"].strip()):
-            options = re.match(r"(?:---\n.*?\n---\n|(?::[\w-]+:.*\n)*)", match["body"], re.DOTALL)
+            options = re.match(r"(?:---\n.*?\n---\n|(?::[\w-]+:[^\n]*\n)*)", match["body"], re.DOTALL)
             found.append((match.start("body"), options[0], match["body"][options.end() :]))
     return found
 
@@ -163,7 +163,51 @@ def headings_out_of_order(text):
         yield line_of(text, offset), f"second-level headings are {', '.join(names) or 'missing'}: {cure}"
 
 
-RULES = [typed_results, typed_numbers, dollars, flops, definitions, too_many_cells]
+GLUED = re.compile(r"\{glue:text\}`([\w-]+)`")
+SOURCED = re.compile(r"\{cite(?::\w+)?\}`|\{numref\}`tab-")
+DATED = re.compile(r"\{glue:text\}`[\w-]*(?:-read|-when)`")
+CURRENCIES = ("USD", "USD/h", "CNY")
+
+
+def money(text):
+    """Return (keys said in a currency, keys of tables with money, those of them whose columns give day and source)."""
+    said, tables, dated = set(), set(), set()
+    for _, _, code in code_cells(text):
+        for node in ast.walk(ast.parse(code)):
+            if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name) or not node.args:
+                continue
+            units = [argument.value for argument in node.args if isinstance(argument, ast.Constant)]
+            key = node.args[0].value if isinstance(node.args[0], ast.Constant) else "a key that is put together"
+            if node.func.id == "say" and {*CURRENCIES} & {*units[1:]}:
+                said.add(key)
+            source = ast.get_source_segment(code, node)
+            if node.func.id == "tabulate" and re.search(r"[\"']USD", source):
+                tables.add(key)
+                if "{{cite" in source and re.search(r"[\"']read[\"']", source):
+                    dated.add(key)
+    return said, tables, dated
+
+
+def undated_money(text):
+    """Find a paragraph, caption or table with an amount of money but without the day or the source of its prices."""
+    said, tables, dated = money(text)
+    prose_only = without_code(text)
+    for match in re.finditer(r"(?:(?!\n\s*\n).)+", prose_only, re.DOTALL):
+        shown = sorted({*GLUED.findall(match[0])} & said)
+        where = line_of(text, match.start() + len(match[0]) - len(match[0].lstrip()))
+        for needed, what in ((DATED, "day"), (SOURCED, "source")):
+            if shown and not needed.search(match[0]):
+                cure = "glue a key that ends in -read, and cite the list or {numref} its table"
+                yield where, f"{shown[0]!r} is money without its {what}: {cure}"
+    if "a key that is put together" in said:
+        yield 1, "a key of money is put together: write it out, or no test can find it"
+    for match in FENCED.finditer(text):
+        name = re.match(r"\{tabular\} *([\w-]+)", match["info"].strip())
+        if name and name[1] in tables - dated and not (DATED.search(match["body"]) and SOURCED.search(match["body"])):
+            yield line_of(text, match.start()), f"{name[1]!r} holds money: its caption needs day and source"
+
+
+RULES = [typed_results, typed_numbers, dollars, flops, definitions, too_many_cells, undated_money]
 
 
 def argument_pages():
@@ -377,3 +421,48 @@ def test_a_typed_number_in_a_description_is_found():
     cell = f"```{{code-cell}} ipython3\n{call}\n```\n"
     assert typed_in_descriptions(cell % "{step}") == []
     assert typed_in_descriptions(cell % "4.5 ms") == ["4.5"]
+
+
+TABLED = """```{code-cell}
+tabulate("tab-a", {"x": [quantity(1, "USD")]%s})
+```
+
+:::{tabular} tab-a
+Money.
+:::"""
+PAID = """```{code-cell} ipython3
+:tags: [remove-cell]
+say("fare", 2.0, "USD")
+say("fare-read", "May 2026")
+```
+
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("It costs {glue:text}`fare`.", "without its day"),
+        ("It costs {glue:text}`fare` {cite:p}`a2020`.", "without its day"),
+        ("It costs {glue:text}`fare` in {glue:text}`fare-read`.", "without its source"),
+        ("In {glue:text}`fare-read` {cite:p}`a2020`.\n\nIt costs {glue:text}`fare`.", "without its day"),
+        (":::{chart} fig-a\n**It costs {glue:text}`fare`.** Line.\n:::", "without its day"),
+        (TABLED % "", "day and source"),
+        ("```{code-cell}\nsay(f\"a-{b}\", 1, \"USD\")\n```", "put together"),
+    ],
+)
+def test_money_without_its_day_or_source_is_found(text, fault):
+    assert any(fault in message for _, message in undated_money(PAID + text))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "It costs {glue:text}`fare` in {glue:text}`fare-read` {cite:p}`a2020`.",
+        "It costs {glue:text}`fare` in {glue:text}`fare-read` ({numref}`tab-rents`).",
+        "It took {glue:text}`step`.",
+        TABLED % ', "read": [f"{{cite:p}}`a`"]',
+    ],
+)
+def test_money_with_day_and_source_is_let_through(text):
+    assert first(undated_money, PAID + text) is None

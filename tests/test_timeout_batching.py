@@ -9,6 +9,7 @@ from lib.bulk import timeout_queue
 from lib.dynamic_batching import dynamic_batch_size, dynamic_busy_fraction, dynamic_sojourn_time
 from lib.queues import served_in_batches
 from lib.timeout_batching import (
+    _Tail,
     timeout_batch_size,
     timeout_busy_fraction,
     timeout_size_law,
@@ -58,6 +59,15 @@ def test_the_quantiles_rise_and_integrate_to_the_mean(rate, part):
     times = [timeout_sojourn_quantile(level, rate, *V100, part * sum(V100)) for level in levels]
     assert np.all(np.diff(times) > -1e-9)
     assert_allclose(np.mean(times), timeout_sojourn_time(rate, *V100, part * sum(V100)), rtol=0.01)
+
+
+def test_the_tail_integrates_to_the_mean_where_each_request_takes_long():
+    """The mean is the integral of the share above: here a slope of .8 and a timeout of a whole pass."""
+    setting = (0.6, 1.0, 0.8, 1.8)
+    times = np.linspace(0, 40, 8_001)
+    tail = _Tail(timeout_size_law(*setting), *setting)
+    shares = [tail.share_above(time) for time in times]
+    assert_allclose(np.trapezoid(shares, times), timeout_sojourn_time(*setting), rtol=1e-3)
 
 
 @pytest.mark.parametrize(("rate", "timeout"), [(0.3, 1.0), (1.0, 1.5), (3.0, 0.6)])

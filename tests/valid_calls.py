@@ -22,8 +22,10 @@ import numpy as np
 import torch
 
 from lib import (
+    boarding,
     calibration,
     decode,
+    engine_runs,
     fit,
     frontier,
     layer_fit,
@@ -33,6 +35,8 @@ from lib import (
     operating_point,
     prices,
     records,
+    serving_records,
+    serving_run,
 )  # fmt: skip
 from lib import deployment as deployments
 from lib.arrivals import ArrivalLaw
@@ -52,6 +56,8 @@ from lib.step_time import AffineStep
 from lib.trace import Trace
 from lib.workload import measured_workload
 from tests import valid_queueing_calls
+from tests.served import ENGINE_RUNS, ENGINE_STEPS
+from tests.served import SERVED as SERVED_CONTENT
 from tests.test_records import recorded
 
 
@@ -100,6 +106,12 @@ records.write(RECORD_PATH, RECORD)
 TINY = llama.stand_in(LLAMA, 64)
 TINY_DECODER = decode.decoder(TINY)
 TINY_CACHE = decode.cache(TINY_DECODER, 2, 64)
+
+SERVED_PATH = Path(tempfile.mkdtemp()) / "served.json"
+serving_records.write(SERVED_PATH, SERVED_CONTENT)
+SERVED_RECORD = serving_records.record(SERVED_PATH)
+SERVED_RUN = SERVED_RECORD.runs[0]
+PREDICTION = engine_runs.predicted(ENGINE_STEPS, [2])
 
 RNG = np.random.default_rng(0)
 TRACE = Trace(np.array([0.0, 0.5, 2.0]), np.array([8, 9, 10]), np.array([4, 5, 6]))
@@ -302,8 +314,9 @@ CALLS = {
         "precision": call(deployment=DEPLOYED),
         "name": call(deployment=DEPLOYED),
         "scales": call(deployment=DEPLOYED),
-        "machine_scales": call(deployment=DEPLOYED),
-        "model_scales": call(model=LLAMA, precision=BF16),
+        "machine_numbers": call(hardware=H100, dtype="fp8"),
+        "model_numbers": call(model=LLAMA),
+        "assembled": INSIDE,
         "resident_context": call(traffic=CHATS),
         "cached_bytes": call(scales=SCALES, context=2048),
         "memory_limit": call(scales=SCALES, context=2048),
@@ -349,13 +362,26 @@ CALLS = {
         "closed_load_limit": call(replica=REPLICA, time_per_token=0.05),
         "within_targets": call(replica=REPLICA, time_per_token=0.05, first_token_time=1.0),
     },
+    "offer": {
+        "Offer": Without("a result"),
+        "offer": call(deployment=DEPLOYED, traffic=CHATS, time_per_token=0.05, first_token_time=1.0),
+    },
     "frontier": {
         "covered": call(),
         "points": Without("its names are tuples of words: tested in test_frontier"),
         "pareto": Without("takes any number of columns: tested in test_frontier"),
         "best": Without("takes the columns that points makes: tested in test_frontier"),
+        "choices": Without("takes the columns that points makes: tested in test_frontier"),
         "cheapest_at": Without("takes the columns that points makes: tested in test_frontier"),
         "main": Without("the command line: tested in test_frontier"),
+    },
+    "your_case": {
+        "Case": Without("plain numbers, or symbols for the page"),
+        "keep": INSIDE,
+        "step": INSIDE,
+        "resident": INSIDE,
+        "estimate": Without("traced for the page: its numbers are those of controls; tested in test_your_case"),
+        "in_words": Without("takes what estimate returned: tested in test_your_case"),
     },
     "production_day": {
         "Prediction": Without("a result"),
@@ -403,7 +429,9 @@ CALLS = {
         "Quietness": Without("a result: quietness makes it"),
         "assumed": call(model=TINY, dtype="fp32", points=((1, 16), (4, 64)), bandwidth=4e10, flop_rate=1e11),
         "write": call(path=RECORD_PATH, content=RECORD),
+        "write_whole": call(path=RECORD_PATH, content=RECORD, line_start=Text('{"round"')),
         "content_of": call(path=RECORD_PATH),
+        "json_of": call(path=RECORD_PATH),
         "run": call(path=RECORD_PATH),
         "summed_up": call(name=Text("run"), content=RECORD),
         "precision_of": call(run=RUN),
@@ -434,6 +462,7 @@ CALLS = {
             output=RECORD_PATH,
         ),
         "measure": Without("it takes seconds; tests/test_measurement.py tries it"),
+        "version": call(),
         "main": Without("a command line; tests/test_measurement.py tries it"),
     },
     "decode": {
@@ -450,6 +479,67 @@ CALLS = {
         "forward": call(
             decoder=TINY_DECODER, cache=TINY_CACHE, tokens=torch.tensor([[1], [2]]), first_slot=0, every=True
         ),
+    },
+    "boarding": {
+        "Ride": Without("a result"),
+        "StepTimes": call(**attributes(SERVED_RUN.times)),
+        "Timetable": call(times=SERVED_RUN.times),
+        "ride": call(
+            arrival_time=[0.0, 1.0], output_length=[3, 4], policy="continuous", slots=2,
+            bus=boarding.Timetable(SERVED_RUN.times),
+        ),
+        "seating": call(ride=SERVED_RUN.ride, policy="padded", slots=2),
+    },
+    "bus": {
+        "Bus": call(decoder=TINY_DECODER, slots=2, prompt=3, room=8),
+        "bus": call(model=TINY, slots=2, prompt=3, room=8, dtype="fp32", linear="auto", threads=1),
+    },
+    "serving_records": {
+        "Run": Without("a result: summed_up makes it from a record that it has checked"),
+        "Record": Without("a result: summed_up makes it"),
+        "write": call(path=SERVED_PATH, content=SERVED_CONTENT),
+        "content_of": call(path=SERVED_PATH),
+        "record": call(path=SERVED_PATH),
+        "summed_up": call(name=Text("served"), content=SERVED_CONTENT),
+        "step_times": call(prompt=4, probes=SERVED_CONTENT["runs"][0]["probes"], slots=2),
+        "replayed": call(run=SERVED_RUN),
+        "simulated": call(run=SERVED_RUN),
+        "Case": Without("a result"),
+        "cases": call(record=SERVED_RECORD),
+        "line_of": call(record=SERVED_RECORD),
+        "makespan": call(ride=SERVED_RUN.ride),
+        "time_per_token": call(ride=SERVED_RUN.ride, output_length=SERVED_RUN.output_length),
+        "first_token_time": call(run=SERVED_RUN, ride=SERVED_RUN.ride),
+        "publishable": call(record=SERVED_RECORD),
+        "committed": call(folder=SERVED_PATH.parent),
+        "own": call(folder=SERVED_PATH.parent),
+    },
+    "serving_run": {
+        "Plan": Without("a result: plan makes it from arguments that it has checked"),
+        "plan": call(
+            name="Llama-3-8B", divisor=8, dtype="fp32", policies=["padded"], slots=[2, 4], loads=[0.5], requests=16,
+            mean=6.0, longest=40, prompt=4, seed=1, rounds=2, seconds=5.0, threads=1, linear="plain",
+            output=RECORD_PATH,
+        ),
+        "cases": call(plan=serving_run.plan()),
+        "served": Without("it takes seconds; tests/test_serving_run.py tries it"),
+        "report": call(content=SERVED_CONTENT),
+        "main": Without("a command line; tests/test_serving_run.py tries it"),
+    },
+    "engine_runs": {
+        "Comparison": Without("a result"),
+        "predicted": call(steps=ENGINE_STEPS, slots=[2]),
+        "compared": call(steps=ENGINE_STEPS, prediction=PREDICTION, runs=ENGINE_RUNS),
+        "committed": call(name=Text("vllm"), folder=SERVED_PATH.parent),
+    },
+    "loop_bus": {
+        "Served": Without("a result"),
+        "step": call(),
+        "policy": call(engine="vLLM"),
+        "served": call(engine="TGI", load=0.4),
+        "arithmetic_used": call(batch_size=8, context=1024),
+        "gains": call(),
+        "alone_first_token": call(),
     },
     **{
         module: {name: Without(given) if isinstance(given, str) else given for name, given in table.items()}
@@ -728,6 +818,8 @@ ALLOWED = {
     "batch_limit.time_per_token": {"infinity": "no target"},
     "load_limit.time_per_token": {"infinity": "no target"},
     "load_limit.first_token_time": {"infinity": "no target"},
+    "offer.time_per_token": {"infinity": "no target"},
+    "offer.first_token_time": {"infinity": "no target"},
     "within_targets.time_per_token": {"infinity": "no target"},
     "within_targets.first_token_time": {"infinity": "no target"},
     "fixed_time": {"zero": "nothing is shared"},
@@ -747,6 +839,9 @@ ALLOWED = {
     "inputs": {"negative": "the law takes what it takes", "zero": "so it does"},
     "groups": {"a word": "a name is a group too", "negative": "any number names a group", "zero": "so does 0"},
     "seed": {"zero": "a seed like any other"},
+    "ride.arrival_time": {"zero": "the first may come at once"},
+    "plan.loads": {"empty": "no arrivals one by one"},
+    "write_whole.content": {"empty": "JSON like any other"},
     "source": {"zero": "the first slot"},
     "target": {"zero": "the first slot"},
     "first_slot": {"zero": "the first slot"},

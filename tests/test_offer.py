@@ -1,0 +1,32 @@
+"""An offer: the rent over what the load limit lets through, and its range."""
+
+import numpy as np
+import pytest
+
+from lib import engine_step, prices
+from lib.batch_limit import within_targets
+from lib.deployment import Deployment, traffic_of
+from lib.hardware import hardware
+from lib.model import model
+from lib.offer import offer
+from lib.operating_point import replica
+
+CHAT = traffic_of("azure-conversation")
+PAIR = Deployment(hardware=hardware("H100 SXM"), model=model("Llama-3-70B"), dtype="fp8", devices=2)
+
+
+def test_the_middle_is_rent_over_requests_and_the_ends_join_rent_and_speed():
+    found, rent, law = offer(PAIR, CHAT), prices.rent("H100 SXM"), engine_step.law()
+    tokens = CHAT.prompt_tokens + CHAT.output_tokens
+    for cost, price, slower in (
+        (found.low, rent.low, law.low), (found.middle, rent.middle, 1), (found.high, rent.high, law.high)
+    ):  # fmt: skip
+        _, rate = within_targets(replica(PAIR, CHAT, slower=slower), 0.05, 1.0)
+        assert cost.blended == pytest.approx(2 * price / rate / tokens)
+    assert found.low.output < found.middle.output < found.high.output
+
+
+def test_a_tighter_target_costs_more_and_an_impossible_one_without_end():
+    costs = [offer(PAIR, CHAT, time_per_token=target).middle.blended for target in (0.1, 0.05, 0.03)]
+    assert costs == sorted(costs)
+    assert np.isinf(offer(PAIR, CHAT, time_per_token=0.001).middle.blended)
