@@ -19,6 +19,7 @@ PAGES = ROOT / "tests" / "pages"
 LEFT_OUT = shutil.ignore_patterns("_build", ".*", "chapters", "tests", "__pycache__", "*.egg-info")
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(items):
     """Tests that share a built book, or a module's fixture, share a worker; those that build come first."""
     for item in items:
