@@ -15,7 +15,7 @@ book: _build/book.stamp ## Set up what is needed and build the book into _build/
 	@echo "The book is in _build/html/index.html"
 
 test: _build/book.stamp $(VENV)/test.stamp ## Set up what is needed, build the book, run every test
-	$(BIN)/python -m pytest -n auto --dist loadgroup --no-loadscope-reorder -m "not alone"
+	$(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder -m "not alone"
 	$(BIN)/python -m pytest -m alone
 
 measure: $(VENV)/book.stamp ## Measure the decode step on this machine (3 minutes; DTYPE=bf16 for 16 bit)

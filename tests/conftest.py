@@ -19,15 +19,9 @@ PAGES = ROOT / "tests" / "pages"
 LEFT_OUT = shutil.ignore_patterns("_build", ".*", "chapters", "tests", "__pycache__", "*.egg-info")
 
 
-@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(items):
-    """Tests that share a built book, or a module's fixture, share a worker; those that build come first."""
-    for item in items:
-        own = getattr(item.module, "books", None)
-        pages = {"books", "browser"} & {*item.fixturenames} and not own
-        item.add_marker(pytest.mark.xdist_group("pages" if pages else item.module.__name__))
-    builds = ("slow", "browser")
-    items.sort(key=lambda item: not any(item.get_closest_marker(name) for name in builds))
+    """What builds a book or opens a browser takes longest, so it comes first."""
+    items.sort(key=lambda item: not any(item.get_closest_marker(name) for name in ("slow", "browser")))
 
 
 def build_test_book(folder):
