@@ -238,6 +238,13 @@ def _begun(plan, part, here):
 
 
 def version():
+    """Return the version of this library, as it is installed.
+
+    Returns
+    -------
+    str
+        "not installed" if it runs from its folder alone.
+    """
     try:
         return metadata.version("one-trip-many-tokens")
     except metadata.PackageNotFoundError:

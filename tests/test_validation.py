@@ -16,6 +16,7 @@ SELF_EVIDENT = {
     "erlang.birth_death_law": "its balance equations are tested in test_erlang, and mmck_law is made of it",
     "multiserver.halfin_whitt_servers": "a definition",
     "multiserver.halfin_whitt_wait_probability": "a limit: test_multiserver holds it against ever more servers",
+    "token_load.useful_share": "a ratio of two sums over measured lengths, tested in test_token_load",
     "token_load.memory_limited_rate": "a necessary condition, from Little's law; a step time that is measured",
     "token_load.work_conserving_rate": "a stability limit that is quoted; its parts are defined",
     "token_load.staircase_step_time": "a definition",
