@@ -1,5 +1,7 @@
 """Dynamic batching without a cap: an idle server takes all that wait, in a time affine in their number.
 
+A timeout of 0 in `lib.timeout_batching`, and what Inoue proved of it.
+
 Rates are 1/s, times s. Arrivals are Poisson; a batch of b takes exactly
 ``fixed_time + b * marginal_time``. Stable iff ``arrival_rate * marginal_time`` is below 1.
 Source of the model and its numbered equations: inoue2021 (arXiv:1912.06322v3).
@@ -10,6 +12,7 @@ from scipy.special import lambertw
 
 from lib.domains import checked
 from lib.queueing import when_stable
+from lib.timeout_batching import sojourn_time_of, timeout_batch_size, timeout_busy_fraction, timeout_sojourn_time
 
 
 def dynamic_batch_size(arrival_rate, fixed_time, marginal_time):
@@ -48,29 +51,7 @@ def dynamic_batch_size(arrival_rate, fixed_time, marginal_time):
     It converges at least like :math:`\rho^k` and is cut after 300,000 terms, which only a load above .9999
     with a negligible fixed time needs. Source: inoue2021.
     """
-    arrival_rate, fixed_time, marginal_time = checked(
-        arrival_rate=arrival_rate, fixed_time=fixed_time, marginal_time=marginal_time)
-    load, fixed = arrival_rate * marginal_time, arrival_rate * fixed_time
-    return when_stable(load, lambda room: (fixed + _empty_probability(fixed, np.where(load < 1, load, 0.5))) / room)
-
-
-def _empty_probability(fixed, load):
-    """Return the probability that nothing arrives during a batch, by the series of `dynamic_batch_size`."""
-    distance, weight, total = np.ones(fixed.shape), np.ones(fixed.shape), np.zeros(fixed.shape)
-    most_arrivals = (fixed + 1) / (1 - load)
-    for _ in range(_MOST_TERMS):
-        weight = weight * np.exp(-fixed * distance)
-        distance = -np.expm1(-load * distance)
-        total = total + weight * distance
-        if np.all(weight * np.minimum(most_arrivals * distance, 1) < 1e-17):
-            break
-    return weight / (1 + total)
-
-
-# Enough for 15 digits up to load .9999 at any fixed time, and up to any load once the fixed time is not
-# negligible. At load .99999 and a fixed time of .001 marginal ones the batch comes out .5 % high; the
-# sojourn time, which hardly depends on it there, by less than 1e-8.
-_MOST_TERMS = 300_000
+    return timeout_batch_size(arrival_rate, fixed_time, marginal_time, 0.0)
 
 
 def dynamic_sojourn_time(arrival_rate, fixed_time, marginal_time):
@@ -98,20 +79,7 @@ def dynamic_sojourn_time(arrival_rate, fixed_time, marginal_time):
 
     from (32) and (36), with the exact mean batch. Source: inoue2021.
     """
-    batch_size = dynamic_batch_size(arrival_rate, fixed_time, marginal_time)
-    return _sojourn_time(batch_size, arrival_rate, fixed_time, marginal_time)
-
-
-def _sojourn_time(batch_size, arrival_rate, fixed_time, marginal_time):
-    arrival_rate, fixed_time, marginal_time = checked(
-        arrival_rate=arrival_rate, fixed_time=fixed_time, marginal_time=marginal_time)
-    load = arrival_rate * marginal_time
-
-    def sojourn_time(room):
-        spread = 2 * load * fixed_time + load * marginal_time + arrival_rate * fixed_time**2 / batch_size
-        return marginal_time + fixed_time + (1 + 2 * load) / (2 * room * (1 + load)) * spread
-
-    return when_stable(load, sojourn_time)
+    return timeout_sojourn_time(arrival_rate, fixed_time, marginal_time, 0.0)
 
 
 def dynamic_busy_fraction(arrival_rate, fixed_time, marginal_time):
@@ -138,9 +106,7 @@ def dynamic_busy_fraction(arrival_rate, fixed_time, marginal_time):
 
     (38). Near 1 long before load is: a busy server is not a full one. Source: inoue2021.
     """
-    batch_size = dynamic_batch_size(arrival_rate, fixed_time, marginal_time)
-    busy = np.multiply(arrival_rate, marginal_time) + np.multiply(arrival_rate, fixed_time) / batch_size
-    return np.minimum(busy, 1.0)
+    return timeout_busy_fraction(arrival_rate, fixed_time, marginal_time, 0.0)
 
 
 def dynamic_sojourn_bounds(arrival_rate, fixed_time, marginal_time):
@@ -180,7 +146,10 @@ def dynamic_sojourn_bounds(arrival_rate, fixed_time, marginal_time):
     positive = np.where(load > 0, load, 1.0)
     rise = np.where(load > 0, lambertw(positive * base).real / positive, base)
     smallest = np.maximum(fixed / room + rise, 1)
-    return tuple(_sojourn_time(size, arrival_rate, fixed_time, marginal_time) for size in (largest, smallest))
+    return tuple(
+        when_stable(load, lambda _, size=size: sojourn_time_of(size, arrival_rate, fixed_time, marginal_time, 0.0))
+        for size in (largest, smallest)
+    )
 
 
 def inoue_light_bound(arrival_rate, fixed_time, marginal_time):

@@ -13,6 +13,7 @@ import numpy as np
 from lib import arguments, records, simulation
 from lib.batching import ContinuousBatching, DynamicBatching
 from lib.boarding import POLICIES, StepTimes
+from lib.latency import latencies
 from lib.trace import Trace
 
 FOLDER = records.FOLDER / "engines"
@@ -110,12 +111,12 @@ def _rules(policy, slots):
 
 
 def _means(first_token, finish, makespan, output_length):
-    several = output_length > 1
-    tokens = (finish - first_token)[several] / (output_length[several] - 1)
+    at_once = np.zeros(first_token.shape)
+    found = latencies(at_once, at_once, first_token, finish, output_length)
     return {
         "makespan": float(makespan),
-        "first_token": float(first_token.mean()),
-        "time_per_token": float(tokens.mean()),
+        "first_token": float(found.ttft.mean()),
+        "time_per_token": float(np.nanmean(found.tpot)),
     }
 
 

@@ -1,9 +1,9 @@
 """The scheduling rules of three engines, as their documents and sources state them, as policies.
 
 Each function takes the engine's own options under the engine's own names and returns a
-`ContinuousBatching`. Defaults are the engines' own, read in the versions that ``source`` names, but for vLLM's
-`async_scheduling`.
-Left out of all three: speculative decoding, LoRA, several replicas, and the host's own time.
+`ContinuousBatching`. Defaults are the engines' own, read in the versions that ``source`` names.
+Left out of all three: speculative decoding, LoRA, several replicas, and the host's own time; of SGLang, that it
+overlaps planning and running too.
 """
 
 import numpy as np
@@ -16,7 +16,7 @@ _FIRST_RATIO, _LEAST_OF_FIRST, _DECAY_STEPS = 0.7, 0.14, 600
 
 
 def vllm(kv_tokens, *, max_num_seqs=256, max_num_batched_tokens=2048, block_size=16, enable_prefix_caching=True,
-         async_scheduling=False):  # fmt: skip
+         async_scheduling=True):  # fmt: skip
     """Return the policy of vLLM's V1 scheduler.
 
     Parameters
@@ -33,7 +33,7 @@ def vllm(kv_tokens, *, max_num_seqs=256, max_num_batched_tokens=2048, block_size
         requests are data: the simulator's `cached_length`.
     async_scheduling : bool
         Whether an iteration is planned while the one before it runs, which hides the host's work and lets a newcomer
-        wait up to an iteration longer. The engine's own default, since version 0.14, is true.
+        wait up to an iteration longer. On by default since version 0.14.
 
     Returns
     -------

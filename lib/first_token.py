@@ -107,7 +107,7 @@ def policy_of(case):
     slots, budget = (256, 2048) if step.accelerator.startswith("A100") else (1024, 8192)
     if case.chunk is not None:
         slots, budget = min(256, case.chunk), case.chunk
-    served = engines.vllm(tokens, max_num_seqs=slots, max_num_batched_tokens=budget, async_scheduling=True)
+    served = engines.vllm(tokens, max_num_seqs=slots, max_num_batched_tokens=budget)
     if case.policy == "prompts elsewhere":
         return ContinuousBatching(slots=slots, prefill="elsewhere", memory=served.memory)
     return served

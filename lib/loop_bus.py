@@ -13,8 +13,10 @@ from lib.calibration import predict
 from lib.cost import affine_step
 from lib.deployment import Deployment, traffic_of
 from lib.hardware import hardware, peak_flop_rate
+from lib.latency import latencies
 from lib.model import model
 from lib.operating_point import full_rate, replica
+from lib.replication import without_warm_up
 from lib.simulation import simulate
 from lib.step_time import AffineStep
 from lib.workload import measured_workload, requests
@@ -116,14 +118,15 @@ def _served(engine, load):
     rate = load * full_rate(_replica())
     asked = requests(measured_workload(WORKLOAD, float(rate)), COUNT, np.random.default_rng(SEED))
     run = simulate(asked, policy(engine), step())
-    late = np.arange(COUNT) >= COUNT // 5
-    first = (run.first_token_time - run.arrival_time)[late]
-    several = late & (run.output_length > 1)
-    token = (run.finish_time - run.first_token_time)[several] / (run.output_length[several] - 1)
-    mean_step = run.busy_time / run.iterations
+    found = latencies(run.arrival_time, run.admitted_time, run.first_token_time, run.finish_time, run.tokens)
+    first = without_warm_up(found.ttft)
+    token = found.tpot[-first.size :]
+    token = token[np.isfinite(token)]
+    held_back = without_warm_up(run.first_token_parts.held_back).mean() / (run.busy_time / run.iterations)
+    lost = without_warm_up(run.preemptions) > 0
     return Served(
         float(first.mean()), float(np.quantile(first, 0.99)), float(token.mean()), float(np.quantile(token, 0.99)),
-        float(run.first_token_parts.held_back[late].mean() / mean_step), float((run.preemptions[late] > 0).mean()),
+        float(held_back), float(lost.mean()),
     )  # fmt: skip
 
 

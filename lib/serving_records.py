@@ -13,6 +13,7 @@ import numpy as np
 from lib import arguments, boarding, records, simulation
 from lib.batching import ContinuousBatching, DynamicBatching
 from lib.boarding import Ride, StepTimes
+from lib.latency import latencies
 from lib.trace import Trace
 
 SCHEMA = 1
@@ -340,8 +341,8 @@ def time_per_token(ride, output_length):
     output_length = arguments.array("output_length", output_length, least=1, whole=True)
     if output_length.shape != ride.finish.shape:
         raise ValueError(f"output_length must have shape {ride.finish.shape}, got {output_length.shape}")
-    several = output_length > 1
-    return (ride.finish - ride.first_token)[several] / (output_length[several] - 1)
+    tpot = latencies(ride.boarded, ride.boarded, ride.first_token, ride.finish, output_length).tpot
+    return tpot[np.isfinite(tpot)]
 
 
 def first_token_time(run, ride):

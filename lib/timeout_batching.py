@@ -78,16 +78,20 @@ def _late(rate, fixed, marginal, timeout):
     load = rate * marginal
     load, fixed, window = np.where(load < 1, load, 0.5), rate * fixed, rate * timeout
     distance, weight, total = np.ones(fixed.shape), np.ones(fixed.shape), np.exp(-window)
+    most_arrivals = (fixed + 1) / (1 - load)
     for _ in range(_MOST_TERMS):
         weight = weight * np.exp(-fixed * distance)
         distance = -np.expm1(-load * distance)
         total = total + weight * distance * np.exp(-window * distance)
-        if np.all(distance * (fixed + 1) < 1e-17 * (1 - load)):
+        if np.all(weight * np.minimum(most_arrivals * distance, 1) < 1e-17):
             break
     return weight / total
 
 
-_MOST_TERMS = 30_000  # enough for 12 digits up to a load of .999
+# Enough for 15 digits up to load .9999 at any fixed time, and up to any load once the fixed time is not
+# negligible. At load .99999 and a fixed time of .001 marginal ones the batch comes out .5 % high; the
+# sojourn time, which hardly depends on it there, by less than 1e-8.
+_MOST_TERMS = 300_000
 
 
 def timeout_sojourn_time(arrival_rate, fixed_time, marginal_time, timeout):

@@ -43,8 +43,8 @@ ROOT = Path(__file__).resolve().parent.parent
 RECORD = ROOT / "scripts" / "mutation_record.json"
 SEED = 0
 MODULES = ["queueing", "erlang", "multiserver", "embedded_chain", "bulk", "exponential_batch", "dynamic_batching",
-           "formation", "control_limit", "order_statistics", "static_batch", "occupancy", "processor_sharing",
-           "token_load", "batch_law"]
+           "timeout_batching", "formation", "control_limit", "order_statistics", "static_batch", "occupancy",
+           "processor_sharing", "token_load", "batch_law"]
 SWAPS = {ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult, ast.Lt: ast.LtE, ast.LtE: ast.Lt,
          ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq, ast.BitAnd: ast.BitOr,
          ast.BitOr: ast.BitAnd}
@@ -90,9 +90,9 @@ EQUIVALENT = {
     "exponential_batch._mmab_root: offered < batch_cap -> offered <= batch_cap": MASKED,
     "exponential_batch._mmab_root: batch_cap / 2 -> batch_cap / 3": MASKED,
     "exponential_batch._mmab_root: np.log(stable) - 1 -> np.log(stable) - 2": "a wider bracket around the same root",
-    "dynamic_batching._empty_probability: weight * np.minimum(most_arrivals * distance, 1) -> "
+    "timeout_batching._late: weight * np.minimum(most_arrivals * distance, 1) -> "
     "np.minimum(most_arrivals * distance, 1)": HORIZON,
-    "dynamic_batching._empty_probability: most_arrivals * distance -> distance": HORIZON,
+    "timeout_batching._late: most_arrivals * distance -> distance": HORIZON,
     "order_statistics.geometric_max: decay < 0.05 -> decay <= 0.05": EDGE,
     "token_load.resident_tokens: np.where(prompt_length > 0, second, 0) -> np.where(prompt_length > 0, second, 1)":
         "multiplied by a prompt of 0",
@@ -101,8 +101,8 @@ EQUIVALENT = {
     "embedded_chain.disc_roots: service_cv2 < _STEADY -> service_cv2 <= _STEADY": EDGE,
     "exponential_batch._mmab_root: batch_cap / 2 -> batch_cap / 1": MASKED,
     "exponential_batch._mmab_root: batch_cap / 2 -> batch_cap * 2": MASKED,
-    "dynamic_batching.dynamic_batch_size: np.where(load < 1, load, 0.5) -> np.where(load < 1, load, 1.5)": MASKED,
-    "dynamic_batching._empty_probability: 1 - load -> 1 + load": HORIZON,
+    "timeout_batching._late: np.where(load < 1, load, 0.5) -> np.where(load < 1, load, 1.5)": MASKED,
+    "timeout_batching._late: 1 - load -> 1 + load": HORIZON,
     "formation.formation_wait: np.where(closes, 1 + joined, 1) -> np.where(closes, 1 + joined, 2)": MASKED,
 }
 

@@ -56,7 +56,6 @@ def setting(folder, blocks):
     options = {
         "max_num_seqs": limits["max_num_seqs"], "max_num_batched_tokens": limits["max_num_batched_tokens"],
         "block_size": size, "enable_prefix_caching": cache.get("enable_prefix_caching", True),
-        "async_scheduling": True,
     }  # fmt: skip
     # the engine keeps one block for itself
     tokens = size * (blocks or cache["num_gpu_blocks"] - 1)

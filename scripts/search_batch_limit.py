@@ -78,10 +78,10 @@ def lengths(seed):
 
 
 def policy(deployment, slots):
-    """Return vLLM's scheduler on this deployment."""
+    """Return vLLM's scheduler on this deployment; planning in turn, as the law that it is held against does."""
     numbers = scales(deployment)
     room = (numbers.room - numbers.held_bytes) / (numbers.cache_bytes * numbers.layers)
-    return vllm(int(room), max_num_seqs=int(slots), max_num_batched_tokens=BUDGET)
+    return vllm(int(room), max_num_seqs=int(slots), max_num_batched_tokens=BUDGET, async_scheduling=False)
 
 
 def pace(run):

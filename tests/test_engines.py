@@ -1,4 +1,9 @@
-"""Three engines, and for each what the other two do not do."""
+"""Three engines, and for each what the other two do not do.
+
+Worked by hand, so here vLLM plans in turn; see test_vllm_rules for its default.
+"""
+
+from functools import partial
 
 import numpy as np
 import pytest
@@ -10,7 +15,8 @@ from lib.trace import Trace
 
 SECOND = AffineStep(fixed=1.0)
 ROOMY = 10_000
-ENGINES = {"vllm": vllm(ROOMY), "tgi": tgi(ROOMY), "sglang": sglang(ROOMY)}
+in_turn = partial(vllm, async_scheduling=False)
+ENGINES = {"vllm": in_turn(ROOMY), "tgi": tgi(ROOMY), "sglang": sglang(ROOMY)}
 
 
 def run(policy, arrival, prompt, output, **options):
@@ -45,7 +51,7 @@ def test_vllm_alone_gives_a_token_to_all_inside_while_it_reads_a_prompt():
 
 def test_vllm_alone_cuts_a_prompt_to_what_decoding_leaves_of_the_budget():
     """Budget 8. A decodes; B's prompt of 14 is cut into 7 and 7, of 15 into 7, 7 and 1. Alone it would be 8 and 7."""
-    policy = vllm(ROOMY, max_num_seqs=4, max_num_batched_tokens=8)
+    policy = in_turn(ROOMY, max_num_seqs=4, max_num_batched_tokens=8)
     assert run(policy, [0, 2.5], [2, 14], [10, 1]).first_token_time[1] == 5
     assert run(policy, [0, 2.5], [2, 15], [10, 1]).first_token_time[1] == 6
     cut_alone = sglang(ROOMY, chunked_prefill_size=8)
@@ -57,7 +63,7 @@ def test_vllm_alone_sends_the_latest_back_to_the_head_of_the_queue():
     """Room for 12, in blocks of 1. A, B (4 each) fill it. B is sent back, and C, who would fit, may not overtake it:
     it enters when A ends. SGLang takes neither: B waits from the start. Nor does TGI."""
     arrival, prompt, output = [0, 0, 0.5], [4, 4, 1], [8, 8, 1]
-    found = run(vllm(12, max_num_seqs=2, block_size=1), arrival, prompt, output)
+    found = run(in_turn(12, max_num_seqs=2, block_size=1), arrival, prompt, output)
     assert [*found.preemptions] == [0, 1, 0]
     assert found.admitted_time[2] == found.finish_time[0] == 8
     assert run(sglang(12, max_running_requests=2), arrival, prompt, output).preemptions.sum() == 0
@@ -68,8 +74,8 @@ def test_vllm_alone_finds_the_blocks_again_that_nobody_has_taken():
     """B loses 7 tokens in 1-token blocks; A takes 5 of them before it ends. With the rest found, fewer are read."""
     step = AffineStep(fixed=1.0, per_prompt_token=0.01)
     requests = Trace(*map(np.array, ([0, 0], [4, 4], [8, 8])))
-    forgetful = simulate(requests, vllm(12, block_size=1, enable_prefix_caching=False), step)
-    mindful = simulate(requests, vllm(12, block_size=1), step)
+    forgetful = simulate(requests, in_turn(12, block_size=1, enable_prefix_caching=False), step)
+    mindful = simulate(requests, in_turn(12, block_size=1), step)
     assert [*forgetful.preemptions] == [*mindful.preemptions] == [0, 1]
     saved = (forgetful.finish_time - mindful.finish_time)[1]
     assert 0 < saved < 0.01 * 8
@@ -93,7 +99,7 @@ def test_tgi_alone_takes_the_memory_for_all_that_may_come():
     """Room for 100. A (10) may ask for 60 and gets 5; B (10, 30) comes at 1.5. 69 + 39 are too many for TGI alone."""
     found = {
         name: run(policy, [0, 1.5], [10, 10], [5, 1], output_limit=[60, 30]).admitted_time[1]
-        for name, policy in {"vllm": vllm(100, block_size=1), "tgi": tgi(100), "sglang": sglang(100)}.items()
+        for name, policy in {"vllm": in_turn(100, block_size=1), "tgi": tgi(100), "sglang": sglang(100)}.items()
     }
     assert found == {"vllm": 2, "tgi": 5, "sglang": 2}
 
@@ -109,7 +115,7 @@ def test_tgi_alone_decodes_between_two_iterations_that_read():
 
 def test_tgi_alone_never_cuts_a_prompt():
     found = {
-        "vllm": run(vllm(ROOMY, max_num_seqs=4, max_num_batched_tokens=100), [0], [250], [1]),
+        "vllm": run(in_turn(ROOMY, max_num_seqs=4, max_num_batched_tokens=100), [0], [250], [1]),
         "tgi": run(tgi(ROOMY, max_batch_prefill_tokens=100), [0], [250], [1]),
         "sglang": run(sglang(ROOMY, chunked_prefill_size=100), [0], [250], [1]),
     }
@@ -136,7 +142,7 @@ def test_sglang_alone_guesses_what_is_still_to_come_and_can_be_told_to_guess_mor
         for c in (1.0, 1.4)
     )
     assert (default, timid) == (2, 50)
-    assert run(vllm(100, block_size=1), arrival, prompt, output, **options).admitted_time[1] == 2
+    assert run(in_turn(100, block_size=1), arrival, prompt, output, **options).admitted_time[1] == 2
     assert run(tgi(100), arrival, prompt, output, **options).admitted_time[1] == 50
 
 
@@ -163,7 +169,7 @@ def test_sglang_alone_takes_memory_from_the_longest_prompt_of_those_who_have_gen
     arrival, prompt, output = [0, 0], [6, 4], [10, 10]
     hasty = sglang(22, schedule_conservativeness=0.1)
     assert [*run(hasty, arrival, prompt, output).preemptions] == [1, 0]
-    assert [*run(vllm(22, block_size=1), arrival, prompt, output).preemptions] == [0, 1]
+    assert [*run(in_turn(22, block_size=1), arrival, prompt, output).preemptions] == [0, 1]
 
 
 def test_sglang_alone_puts_who_lost_memory_behind_all_others():
@@ -172,5 +178,5 @@ def test_sglang_alone_puts_who_lost_memory_behind_all_others():
     found = run(sglang(30, max_running_requests=2, schedule_conservativeness=0.1), arrival, prompt, output)
     assert [*found.preemptions] == [0, 1, 0]
     assert found.admitted_time[2] < found.finish_time[0]
-    latest = run(vllm(30, max_num_seqs=2, block_size=1), arrival, prompt, output)
+    latest = run(in_turn(30, max_num_seqs=2, block_size=1), arrival, prompt, output)
     assert latest.admitted_time[2] == latest.finish_time[0]

@@ -69,7 +69,7 @@ def recording(host_time):
     """Return a run of our own simulator, as if it had been recorded, with the policy and the kernels behind it."""
     rng = np.random.default_rng(5)
     requests = Trace(np.cumsum(rng.exponential(0.002, 200)), rng.integers(5, 60, 200), rng.integers(2, 30, 200))
-    policy = vllm(2048, max_num_seqs=8, max_num_batched_tokens=64)
+    policy = vllm(2048, max_num_seqs=8, max_num_batched_tokens=64, async_scheduling=False)
     kernels = kernel_table_in(FOLDER, 2)
     made = simulate(requests, policy, replace(kernels, prompt_host_time=host_time))
     zero = np.zeros(200, int)
