@@ -208,6 +208,10 @@ def content_of(path):
     return _checked(path.name, json_of(path))
 
 
+def _checked(name, content):
+    return checked(name, content, FIELDS, schema=SCHEMA)
+
+
 def json_of(path):
     """Return what a JSON file holds.
 
@@ -227,12 +231,32 @@ def json_of(path):
         raise ValueError(f"{path.name} must be a record in JSON: {error}") from None
 
 
-def _checked(name, content):
-    if not isinstance(content, dict) or content.get("schema") != SCHEMA:
-        found = content.get("schema") if isinstance(content, dict) else content
-        raise ValueError(f"{name} must be a record of schema {SCHEMA}, got {found!r:.60}")
-    if missing := [part for part in FIELDS if part not in content]:
-        raise ValueError(f"{name} must hold {', '.join(FIELDS)}; got no {missing[0]}")
+def checked(name, content, fields, **marks):
+    """Return the content of a record, if it is one of these.
+
+    Parameters
+    ----------
+    name : str
+        Of the file, or of the argument.
+    content : dict
+    fields : sequence of str
+        What it must hold.
+    marks : int or str
+        What it must say of itself, such as ``schema=1``.
+
+    Raises
+    ------
+    ValueError
+        If it is another kind of record, or lacks a part.
+    """
+    is_record = isinstance(content, dict)
+    found = {mark: content.get(mark) for mark in marks} if is_record else content
+    if found != marks:
+        rule = " and ".join(f"{mark} {value}" for mark, value in marks.items())
+        got = " and ".join(str(value) for value in found.values()) if is_record else f"{content!r:.60}"
+        raise ValueError(f"{name} must be a record of {rule}, got {got}")
+    if missing := [part for part in fields if part not in content]:
+        raise ValueError(f"{name} must hold {', '.join(fields)}; got no {missing[0]}")
     return content
 
 
@@ -431,17 +455,29 @@ def quietness(run):
 
 def committed(folder=FOLDER):
     """Return the runs that came with the report and can be published, by name; none from this machine."""
-    paths = sorted(path for path in Path(folder).glob("*.json") if not _is_own(path))
-    runs = {path.stem: run(path) for path in paths}
+    runs = {path.stem: run(path) for path in files_in(folder)}
     return {name: one for name, one in runs.items() if quietness(one).publishable}
 
 
 def own(folder=FOLDER):
     """Return the complete runs made on the reader's machine, by name, quiet or not."""
-    paths = sorted(Path(folder).glob("local*.json"), key=lambda path: path.stem)
-    paths = [path for path in paths if not path.name.endswith(".part.json")]
-    return {path.stem: run(path) for path in paths}
+    return {path.stem: run(path) for path in files_in(folder, own=True)}
 
 
-def _is_own(path):
-    return path.name.startswith("local") or path.name.endswith(".part.json")
+def files_in(folder, *, own=False):
+    """Return the files of finished records in a folder.
+
+    Parameters
+    ----------
+    folder : path
+    own : bool
+        Those of the reader's machine, or those that came with the report.
+
+    Returns
+    -------
+    list of Path
+        In the order of their names.
+    """
+    own = arguments.flag("own", own)
+    finished = [path for path in Path(folder).glob("*.json") if not path.name.endswith(".part.json")]
+    return sorted((path for path in finished if path.name.startswith("local") == own), key=lambda path: path.stem)

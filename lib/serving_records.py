@@ -119,13 +119,7 @@ def content_of(path):
 
 
 def _checked(name, content):
-    known = isinstance(content, dict) and (content.get("schema"), content.get("kind")) == (SCHEMA, KIND)
-    if not known:
-        found = (content.get("schema"), content.get("kind")) if isinstance(content, dict) else content
-        raise ValueError(f"{name} must be a record of schema {SCHEMA} and kind {KIND}, got {found!r:.60}")
-    if missing := [part for part in FIELDS if part not in content]:
-        raise ValueError(f"{name} must hold {', '.join(FIELDS)}; got no {missing[0]}")
-    return content
+    return records.checked(name, content, FIELDS, schema=SCHEMA, kind=KIND)
 
 
 def record(path):
@@ -456,15 +450,10 @@ def publishable(record):
 
 def committed(folder=FOLDER):
     """Return the records that came with the report and can be published, by name; none from this machine."""
-    found = {path.stem: record(path) for path in sorted(Path(folder).glob("*.json")) if not _is_own(path)}
+    found = {path.stem: record(path) for path in records.files_in(folder)}
     return {name: one for name, one in found.items() if publishable(one)}
 
 
 def own(folder=FOLDER):
     """Return the complete records made on the reader's machine, by name."""
-    paths = [path for path in sorted(Path(folder).glob("local*.json")) if not path.name.endswith(".part.json")]
-    return {path.stem: record(path) for path in paths}
-
-
-def _is_own(path):
-    return path.name.startswith("local") or path.name.endswith(".part.json")
+    return {path.stem: record(path) for path in records.files_in(folder, own=True)}

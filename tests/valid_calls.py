@@ -445,6 +445,8 @@ CALLS = {
         "quietness": call(run=RUN),
         "committed": call(folder=RECORD_PATH.parent),
         "own": call(folder=RECORD_PATH.parent),
+        "files_in": call(folder=RECORD_PATH.parent, own=True),
+        "checked": Without("takes marks by any name: what it refuses is tested in test_records and test_serving_run"),
     },
     "bench": {
         "Bench": Without("measurement makes it from a plan that was checked"),
