@@ -25,6 +25,7 @@ from lib import (
 )  # fmt: skip
 from lib import model as models
 from lib.deployment import Deployment, traffic_of
+from lib.frontier import NOT_COVERED
 from lib.length_fit import max_ratio, sorted_max_ratio
 from lib.lengths import WORKLOADS, MeasuredLengths, length_quantile
 from lib.offer import FIRST_TOKEN_TIME, TIME_PER_TOKEN, offer
@@ -579,6 +580,44 @@ def article_price(batch_size):
     return MILLION * SERVER * prices.rent(MACHINE).middle * each
 
 
+def _with_ends(made, side):
+    low, middle, high = (
+        quantity(MILLION * getattr(end, side), "USD") for end in (made.low, made.middle, made.high)
+    )
+    return f"{middle} ({low} to {high})"
+
+
+def cheapest():
+    """Return the machine on which tokens of the small model cost least in 8 bit, and its offer, within the targets.
+
+    Returns
+    -------
+    str, Offer
+        Of the accelerators that are rented out and that the law of engines covers.
+    """
+    machines = [
+        machine for machine in map(hardware.hardware, prices.rented())
+        if "fp8" in machine.flop_rates and machine.name not in NOT_COVERED
+    ]  # fmt: skip
+    made = {
+        machine.name: offer(Deployment(hardware=machine, model=models.model(MODEL), dtype="fp8"), traffic_of(CHAT))
+        for machine in machines
+    }
+    name = min(made, key=lambda one: made[one].middle.blended)
+    return name, made[name]
+
+
+def in_fen():
+    """Return in words where the small model gets below a few fen, or that it does not."""
+    most, exchange = claims()["C14"].edge_threshold, prices.asked("exchange", "CNY").middle
+    name, made = cheapest()
+    low, middle, high = (MILLION * exchange * end.blended for end in (made.low, made.middle, made.high))
+    if middle > most:
+        return "not in fen on any machine that is rented out"
+    ends = f"{quantity(low, 'CNY')} to {quantity(high, 'CNY')}"
+    return f"in fen only on cheaper machines, {name} first: {quantity(middle, 'CNY')} ({ends})"
+
+
 def _token_price():
     small = offer(Deployment(hardware=hardware.hardware(MACHINE), model=models.model(MODEL), dtype="fp8"),
                   traffic_of(CHAT))  # fmt: skip
@@ -591,10 +630,8 @@ def _token_price():
     words = {
         "model": MODEL, "machine": MACHINE, "read": small.read, "large": LARGE, "parity": prices.in_words(exchange),
         "targets": f"{quantity(TIME_PER_TOKEN, 's')} a token and {quantity(FIRST_TOKEN_TIME, 's')} to the first",
-        "blended": quantity(cents, "USD"), "low": quantity(MILLION * small.low.blended, "USD"),
-        "high": quantity(MILLION * small.high.blended, "USD"),
-        "output": quantity(MILLION * small.middle.output, "USD"),
-        "large_output": quantity(MILLION * large.middle.output, "USD"),
+        "blended": _with_ends(small, "blended"), "fen": in_fen(),
+        "output": _with_ends(small, "output"), "large_output": _with_ends(large, "output"),
         "server": quantity(SERVER * rent.middle * 3600, "USD/h"), "users": str(PASSENGERS),
         "article": quantity(article_price(PASSENGERS), "USD"), "floor": quantity(article_price(np.inf), "USD"),
     }  # fmt: skip

@@ -6,11 +6,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from lib import amortisation, claims, first_token, footprint, hardware, prices, roofline
+from lib import amortisation, claims, first_token, footprint, frontier, hardware, prices, roofline
 from lib import model as models
 from lib.claims import FAILS, HOLDS, LIMITED, OPEN, Evidence, judge
+from lib.deployment import Deployment, traffic_of
 from lib.lengths import LengthLaw
 from lib.measured import table
+from lib.offer import offer
+from lib.units import quantity
 
 DECIDED = [verdict for verdict in claims.ledger() if verdict.word != OPEN]
 IDS = [verdict.claim.id for verdict in DECIDED]
@@ -227,13 +230,26 @@ def test_the_price_of_a_token_is_judged_in_cents_and_in_fen():
     assert claims.verdict("C14").word == LIMITED
 
 
+def test_fen_are_true_of_the_machine_on_which_the_same_tokens_cost_least():
+    """No machine that is rented out makes them for less, and what is not covered is not asked."""
+    name, made = claims.cheapest()
+    assert name in prices.rented()
+    assert name not in frontier.NOT_COVERED
+    for other in ("H100 SXM", "H100 NVL", "B200 SXM", "L40S", "RTX 5090"):
+        one = Deployment(hardware=hardware.hardware(other), model=models.model("Llama-3-8B"), dtype="fp8")
+        assert made.middle.blended < offer(one, traffic_of("azure-conversation")).middle.blended
+    assert f"{name} first: {quantity(7.0779e6 * made.middle.blended, 'CNY')}" in claims.in_fen()
+    assert claims.in_fen() in claims.verdict("C14").sentence
+
+
 def test_dearer_rents_change_the_verdict_on_the_price(monkeypatch):
     """Rents ten times as high: no longer cents. Twenty times as low: even fen."""
     claim, lines = claims.claims()["C14"], prices.listings()
-    for factor, word in ((10, FAILS), (1, LIMITED), (1 / 20, HOLDS)):
+    for factor, word, fen in ((10, FAILS, "not in fen on any"), (1, LIMITED, "only on"), (1 / 20, HOLDS, "only on")):
         changed = tuple(
             replace(line, low=factor * line.low, high=factor * line.high) if line.kind == "rental" else line
             for line in lines
         )
         monkeypatch.setattr(prices, "listings", lambda changed=changed: changed)
         assert judge(claim, claims.EVIDENCE["C14"]()).word == word
+        assert fen in claims.in_fen()
