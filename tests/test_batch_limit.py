@@ -9,6 +9,7 @@ from lib.deployment import Deployment, Traffic, traffic_of
 from lib.engine_step import law
 from lib.hardware import hardware
 from lib.model import model
+from lib.occupancy import capped_occupancy
 from lib.operating_point import Replica, at_load, bound_replica, capped, full_rate, good_share, replica
 from lib.queues import served_by_steps
 
@@ -105,6 +106,10 @@ def test_a_model_that_does_not_fit_has_no_replica():
     assert bound_replica(big, CHAT) is None
 
 
+def test_a_single_slot_is_a_replica_too():
+    assert replica(H100, CHAT, slots=1).step_time.size == 1
+
+
 def test_little_holds_at_every_load():
     """Residents are arrivals times output times pace, whatever the load."""
     rates = np.linspace(1, 0.95 * full_rate(EIGHT), 5)
@@ -133,5 +138,12 @@ def test_good_requests_are_those_whose_wait_leaves_time():
     assert good_share(one, 0.5 * rate, 1.0) == pytest.approx(1, abs=1e-6)
     assert good_share(one, 1.02 * full_rate(one), 1.0) == 0
     assert good_share(one, rate, 1e-4) == 0
+    # A target that leaves no time to wait is met by those who find a slot free.
+    busy = 0.998 * full_rate(one)
+    found = capped_occupancy(busy, CHAT.output_tokens, one.step_time, output_cv2=CHAT.output_cv2)
+    point = at_load(one, busy)
+    free = good_share(one, busy, float(point.first_token_time - point.wait) * (1 + 1e-9))
+    assert 0.1 < free < 0.95
+    assert free == pytest.approx(1 - float(found.wait_probability), rel=1e-3)
     shares = good_share(one, np.linspace(0.9, 0.999, 6) * full_rate(one), 1.0)
     assert np.all(np.diff(shares) < 0)

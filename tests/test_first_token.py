@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from lib import engines, first_token, measured
+from lib import engines, first_token, measured, serving
 from lib.batching import DynamicBatching
 from lib.calibrated_step import CalibratedStep, kv_tokens
 from lib.first_token import PARTS, Case, alone, boarding_share, capacity, one_by_one, policy_of, simulated, summary
@@ -119,6 +119,18 @@ def test_prompts_of_others_take_a_share_that_grows_with_their_length():
     busy, long = points["concurrency"] == 64, points["input_tokens"] == 8192
     even = (points["input_tokens"] == 1024) & (points["output_tokens"] == 1024)
     assert 0 < share[busy & even].max() < share[busy & long].min() < 1
+
+
+def test_the_share_of_prompts_is_the_one_that_was_put_in():
+    """Times made of known coefficients: the fit must find them, and the share is theirs."""
+    table = measured.table("end_to_end")
+    keep = (table["quantity"] == "tpot") & (table["accelerator"] == "H100 SXM")
+    points = {name: column[keep] for name, column in table.items()}
+    ideal = serving.terms(points)
+    spent = ideal * np.array(serving.TYPICAL)
+    prompts = [term.startswith("prefill") for term in serving.TERMS]
+    share = boarding_share(points | {"value": spent.sum(axis=1)})
+    assert_allclose(share, spent[:, prompts].sum(axis=1) / spent.sum(axis=1), rtol=1e-3)
 
 
 # --- the record ----------------------------------------------------------------------------------
