@@ -119,6 +119,17 @@ def test_the_warm_up_is_what_the_rule_says():
     assert warm_up(rng.normal(size=2_000)) < 300
 
 
+def test_the_warm_up_minimises_the_squared_standard_error_of_the_rest():
+    """By trying every cut, over starts of many sizes: a rule that leans to longer or shorter warm-ups differs."""
+    rng = np.random.default_rng(3)
+    for size in np.linspace(0.5, 6, 40):
+        values = rng.normal(10, 1, 300) - size * np.exp(-np.arange(300) / 12)
+        means = values.reshape(60, 5).mean(axis=1)
+        error = [np.sum((means[d:] - means[d:].mean()) ** 2) / (60 - d) ** 2 for d in range(31)]
+        if np.argmin(error) < 30:
+            assert warm_up(values) == 5 * np.argmin(error)
+
+
 def test_a_run_that_never_settles_is_refused():
     with pytest.raises(ValueError, match="values must settle in their first half, got the least error without 500"):
         warm_up(np.arange(1_000.0))

@@ -7,6 +7,8 @@ from numpy.testing import assert_allclose
 from lib import footprint, loop_bus
 from lib.calibration import predict
 from lib.model import model
+from lib.simulation import simulate
+from lib.trace import Trace
 
 
 def test_a_token_of_a_small_batch_uses_hardly_any_of_the_arithmetic():
@@ -62,3 +64,14 @@ def test_the_step_is_the_chord_of_the_law_of_engines():
 def test_an_unknown_engine_is_refused():
     with pytest.raises(ValueError, match="engine must be one of vLLM, TGI, SGLang, got 'Orca'"):
         loop_bus.policy("Orca")
+
+
+def test_a_lone_prompt_is_read_in_one_step():
+    prompt = round(loop_bus.traffic_of(loop_bus.WORKLOAD).prompt_tokens)
+    run = simulate(Trace([0.0], [prompt], [1]), loop_bus.policy("SGLang"), loop_bus.step())
+    assert float(run.first_token_time[0]) == pytest.approx(loop_bus.alone_first_token(), rel=1e-3)
+
+
+def test_an_engine_has_the_memory_that_weights_leave():
+    """80 GB less a tenth less 16 GB, at 131,072 B a token: some 427,000 tokens."""
+    assert loop_bus.policy("vLLM").memory.tokens == pytest.approx((0.9 * 80e9 - 16.06e9) / 131_072, rel=2e-3)

@@ -26,6 +26,20 @@ def test_the_middle_is_rent_over_requests_and_the_ends_join_rent_and_speed():
     assert found.low.output < found.middle.output < found.high.output
 
 
+def test_input_and_output_share_the_rent_as_they_share_the_machine():
+    """A prompt takes its time whole; an output takes a share of each step it rides in, one of all slots."""
+    found = offer(PAIR, CHAT)
+    one = replica(PAIR, CHAT)
+    allowed, _ = within_targets(one, 0.05, 1.0)
+    slots = allowed.step_time.size
+    riding = CHAT.output_tokens * allowed.decode_time[slots - 1] / slots
+    of_input, of_output = found.middle.input * CHAT.prompt_tokens, found.middle.output * CHAT.output_tokens
+    assert of_input / of_output == pytest.approx(allowed.prompt_time / riding)
+    assert (found.slots, found.middle.blended * (CHAT.prompt_tokens + CHAT.output_tokens)) == (
+        slots, pytest.approx(of_input + of_output),
+    )  # fmt: skip
+
+
 def test_a_tighter_target_costs_more_and_an_impossible_one_without_end():
     costs = [offer(PAIR, CHAT, time_per_token=target).middle.blended for target in (0.1, 0.05, 0.03)]
     assert costs == sorted(costs)

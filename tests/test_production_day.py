@@ -38,6 +38,19 @@ def test_the_bound_on_the_step_by_hand():
     assert found.batch[0] == np.floor(room / cache)
 
 
+def test_readers_get_the_middle_of_the_published_speed():
+    """20 to 22 tokens a second: 21, so a node makes 8 x batch x 21."""
+    found = day.decode_rate()
+    assert found == day.decode_rate(21)
+    assert found.rate == pytest.approx(tuple(8 * 21 * batch for batch in found.batch))
+
+
+def test_what_lay_in_the_cache_counts_as_input_and_takes_no_time():
+    """Printed: 342 of 608 billion tokens from the cache on disk, so 8 GPUs at the step's pace over .4375."""
+    found = day.prefill_rate()
+    assert found.rate == pytest.approx(tuple(8 / step / (1 - 342 / 608) for step in found.step))
+
+
 def test_each_level_leaves_out_less_and_predicts_less():
     for found in (day.decode_rate(), day.prefill_rate()):
         assert found.rate[0] > found.rate[1] > found.rate[2] > 0
