@@ -13,9 +13,10 @@ import numpy as np
 
 from lib import arguments, engine_step, prices
 from lib.cost import token_costs
-from lib.deployment import DEPLOYED, Deployment, Traffic, memory_limit, resident_context, scales, traffic_of
+from lib.deployment import DEPLOYED, Deployment, Traffic, traffic_of
 from lib.hardware import hardware
 from lib.model import model as shape
+from lib.operating_point import output_time, replica
 
 MODELS = (
     "Llama-3-8B", "Qwen3-30B-A3B", "Qwen3-32B", "Mixtral-8x7B",
@@ -86,27 +87,21 @@ def _points(name, rent, group, traffic):
     except ValueError:  # no such peak, no link, or heads that do not split so
         hardware(accelerator), shape(name)  # an unknown name is still refused
         return {}
-    numbers, context = scales(one), resident_context(traffic)
-    most = float(memory_limit(numbers, context))
-    batch = BATCHES[most >= BATCHES]
-    if not batch.size:
-        return {}
     law = engine_step.law()
-    asked = (traffic.prompt_tokens, traffic.output_tokens, context)
-    bound = engine_step.bound_time(numbers, batch, asked)
-    step = np.maximum(engine_step.step_time(numbers, batch, asked, law.coefficients), bound)
-    decode = engine_step.decode_time(numbers, batch, context, law.coefficients)
-    prompt = float(engine_step.prompt_time(numbers, traffic.prompt_tokens, law.coefficients))
-    low, high = np.maximum(step * law.low, bound), step * law.high
+    fast, made, slow = (replica(one, traffic, slower=slower) for slower in (law.low, 1.0, law.high))
+    if made is None:
+        return {}
+    batch = BATCHES[made.step_time.size >= BATCHES]
+    at = batch.astype(int) - 1
+    step, low, high = made.step_time[at], fast.step_time[at], slow.step_time[at]
     cost = token_costs(
-        rent.middle * devices, batch / step / traffic.output_tokens, traffic, prompt,
-        traffic.output_tokens * decode / batch,
-    )  # fmt: skip
+        rent.middle * devices, batch / step / traffic.output_tokens, traffic, made.prompt_time, output_time(made, batch)
+    )
     return {
         "model": np.full(batch.size, name), "accelerator": np.full(batch.size, accelerator),
         "dtype": np.full(batch.size, dtype), "devices": np.full(batch.size, devices), "batch": batch,
         "time_per_token": step, "time_low": low, "time_high": high,
-        "first_token_time": step / 2 + prompt + decode,
+        "first_token_time": step / 2 + made.prompt_time + made.decode_time[at],
         "rent": np.full(batch.size, rent.middle * devices), "rent_low": np.full(batch.size, rent.low * devices),
         "rent_high": np.full(batch.size, rent.high * devices),
         "input_cost": cost.input, "output_cost": cost.output, "blended_cost": cost.blended,

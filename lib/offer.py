@@ -8,7 +8,7 @@ from lib import arguments, engine_step, prices
 from lib.batch_limit import within_targets
 from lib.cost import TokenCost, token_costs
 from lib.deployment import Deployment, Traffic
-from lib.operating_point import replica
+from lib.operating_point import output_time, replica
 
 TIME_PER_TOKEN, FIRST_TOKEN_TIME = 0.05, 1.0  # 20 tokens a second, faster than people read; one second of pause
 
@@ -79,6 +79,5 @@ def _at_limit(deployment, traffic, ends, targets):
     if not rate:
         return TokenCost(*(np.inf,) * 3), 0, 0.0
     slots = allowed.step_time.size
-    riding = traffic.output_tokens * allowed.decode_time[-1] / slots
-    costs = token_costs(price_rate, rate, traffic, allowed.prompt_time, riding)
+    costs = token_costs(price_rate, rate, traffic, allowed.prompt_time, output_time(allowed, slots))
     return TokenCost(*map(float, costs)), slots, rate

@@ -174,6 +174,30 @@ def capped(replica, slots):
     )  # fmt: skip
 
 
+def output_time(replica, residents):
+    """Return the machine time that the output of a request takes: its share of the steps it rides in.
+
+    Parameters
+    ----------
+    replica : Replica
+    residents : array_like
+        Who ride together, whole, at least 1, no more than fit.
+
+    Returns
+    -------
+    ndarray
+        Seconds.
+
+    Raises
+    ------
+    ValueError
+        If an argument breaks its rule.
+    """
+    arguments.record("replica", replica, Replica)
+    residents = arguments.array("residents", residents, least=1, most=replica.decode_time.size, whole=True)
+    return replica.traffic.output_tokens * replica.decode_time[residents.astype(int) - 1] / residents
+
+
 def full_rate(replica):
     """Return the requests that a replica completes with every slot taken: no queue is stable above.
 

@@ -43,14 +43,17 @@ def test_a_point_is_the_replica_at_its_batch():
     rate = 64 / one.step_time[63] / CHAT.output_tokens
     tokens = CHAT.prompt_tokens + CHAT.output_tokens
     assert SMALL["blended_cost"][row] == pytest.approx(2 * prices.rent("H100 SXM").middle / rate / tokens)
+    of_input, of_output = SMALL["input_cost"][row] * CHAT.prompt_tokens, SMALL["output_cost"][row] * CHAT.output_tokens
+    assert of_input / of_output == pytest.approx(one.prompt_time / (CHAT.output_tokens * one.decode_time[63] / 64))
 
 
 def test_the_range_of_cost_joins_rent_and_time():
     assert np.all(SMALL["blended_low"] < SMALL["blended_cost"])
     assert np.all(SMALL["blended_high"] > SMALL["blended_cost"])
-    rent = SMALL["rent_high"] / SMALL["rent"]
-    time = SMALL["time_high"] / SMALL["time_per_token"]
-    assert SMALL["blended_high"] / SMALL["blended_cost"] == pytest.approx(rent * time)
+    for end in ("low", "high"):
+        rent = SMALL[f"rent_{end}"] / SMALL["rent"]
+        time = SMALL[f"time_{end}"] / SMALL["time_per_token"]
+        assert SMALL[f"blended_{end}"] / SMALL["blended_cost"] == pytest.approx(rent * time)
 
 
 def test_no_group_without_a_link_and_no_format_without_a_peak():

@@ -346,6 +346,7 @@ CALLS = {
         "bound_replica": call(deployment=DEPLOYED, traffic=CHATS, slots=64),
         "capped": call(replica=REPLICA, slots=8),
         "full_rate": call(replica=REPLICA),
+        "output_time": call(replica=REPLICA, residents=[1, 2]),
         "at_load": call(replica=REPLICA, arrival_rate=1.0),
         "good_share": call(replica=REPLICA, arrival_rate=1.0, first_token_time=0.5),
     },
