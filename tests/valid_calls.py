@@ -601,6 +601,7 @@ CALLS = {
             chunked_prefill_size=64,
             schedule_conservativeness=1.0,
             page_size=4,
+            disable_overlap_schedule=False,
         ),
     },
     "kernel_table": {
