@@ -533,6 +533,11 @@ CALLS = {
         "report": call(content=SERVED_CONTENT),
         "main": Without("a command line; tests/test_serving_run.py tries it"),
     },
+    "makespan": {
+        "makespan": call(
+            policy="padded", slots=[2, 4], step_line=(0.03, 0.001, 0.01, 0.02), requests=8, mean_length=20.0
+        )
+    },
     "engine_runs": {
         "Cause": Without("a result"),
         "Comparison": Without("a result"),
