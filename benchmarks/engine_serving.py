@@ -222,7 +222,7 @@ def predict(record):
     write(of(record, "prediction"), engine_runs.predicted(json.loads(of(record, "steps").read_text()), SLOTS))
 
 
-def run(name, record, slot_counts, seconds):
+def run(name, record, slot_counts, seconds, rounds=ROUNDS, policies=POLICIES):
     """Serve what the record lacks, until the time is up; a case that has begun is finished."""
     if not of(record, "prediction").exists():
         sys.exit("engine_serving: predict first, and commit it")
@@ -230,7 +230,7 @@ def run(name, record, slot_counts, seconds):
     done = {(one["policy"], one["slots"], one["round"]) for one in content["runs"]}
     until = time.monotonic() + seconds
     for slots in slot_counts:
-        wanted = [(policy, slots, at) for at in range(ROUNDS) for policy in (POLICIES if at % 2 else POLICIES[::-1])]
+        wanted = [(policy, slots, at) for at in range(rounds) for policy in (policies if at % 2 else policies[::-1])]
         wanted = [case for case in wanted if case not in done]
         if not wanted or time.monotonic() > until:
             continue
@@ -247,8 +247,9 @@ def run(name, record, slot_counts, seconds):
             write(of(record, "run"), content)
             print(f"{slots} slots, {policy}: {found['makespan']:.2f} s", flush=True)
         del made
-    left = len(slot_counts) * ROUNDS * len(POLICIES) - sum(one["slots"] in slot_counts for one in content["runs"])
-    print(f"left to do: {left}", flush=True)
+    have = {(one["policy"], one["slots"], one["round"]) for one in content["runs"]}
+    left = {(policy, slots, at) for policy in policies for slots in slot_counts for at in range(rounds)} - have
+    print(f"left to do: {len(left)}", flush=True)
 
 
 def main():
@@ -259,6 +260,8 @@ def main():
     parser.add_argument("--engine", default="vllm", choices=[*served_engines.ENGINES])
     parser.add_argument("--record", help="name of the record, that of the engine if left out")
     parser.add_argument("--visits", type=int, default=2, help="how often each step is timed")
+    parser.add_argument("--rounds", type=int, default=ROUNDS, help="how often each case is run")
+    parser.add_argument("--policies", nargs="+", default=[*POLICIES], choices=POLICIES)
     parser.add_argument("--seconds", type=float, default=3600.0, help="begin no run after so long")
     given = parser.parse_args()
     record = given.record or given.engine
@@ -267,7 +270,7 @@ def main():
     elif given.what == "predict":
         predict(record)
     else:
-        run(given.engine, record, given.slots or SLOTS, given.seconds)
+        run(given.engine, record, given.slots or SLOTS, given.seconds, given.rounds, given.policies)
 
 
 if __name__ == "__main__":

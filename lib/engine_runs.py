@@ -22,7 +22,7 @@ KEPT = ("date", "machine", "versions", "shape", "dtype", "prompt", "output_lengt
 
 
 class Cause(NamedTuple):
-    """Where a prediction and a run part: the steps themselves, or what they took. One row a case, in `compared`'s order.
+    """Where prediction and run part: the steps themselves, or what they took. One row a case, in the order of `compared`.
 
     Attributes
     ----------
