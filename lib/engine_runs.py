@@ -22,7 +22,7 @@ KEPT = ("date", "machine", "versions", "shape", "dtype", "prompt", "output_lengt
 
 
 class Cause(NamedTuple):
-    """Where prediction and run part: the steps themselves, or what they took. One row a case, in the order of `compared`.
+    """Where prediction and run part: the steps themselves, or what they took. One row a case, sorted as in `compared`.
 
     Attributes
     ----------
