@@ -92,3 +92,30 @@ def verdict(identity):
 def ledger():
     """Return the verdicts on all claims, in order."""
     return [verdict(identity) for identity in claims()]
+
+
+def columns(owner):
+    """Return the verdicts of one chapter as columns of a table.
+
+    Parameters
+    ----------
+    owner : str
+        The chapter.
+
+    Returns
+    -------
+    dict of str to list of str
+
+    Raises
+    ------
+    ValueError
+        If it owns no claim.
+    """
+    arguments.choice("owner", owner, dict.fromkeys(claim.owner for claim in claims().values()))
+    mine = [verdict for verdict in ledger() if verdict.claim.owner == owner]
+    return {
+        "claim": [one.claim.id for one in mine],
+        "verdict": [f"**{one.word}**" for one in mine],
+        "decided by": [f"{one.claim.number}: {one.number}; {one.claim.edge_number}: {one.edge}" for one in mine],
+        "limits": [one.sentence for one in mine],
+    }
