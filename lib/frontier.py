@@ -239,6 +239,33 @@ def ranked_at(found, model, speed):
     return sorted((row for row in rows if row), key=lambda row: row["blended_cost"])
 
 
+def at_end(found, *, time="middle", rent="middle"):
+    """Return the same grid at an end of the law of engines or of the rents.
+
+    Parameters
+    ----------
+    found : dict of ndarray
+        From `points`.
+    time, rent : str
+        "low", "middle" or "high".
+
+    Returns
+    -------
+    dict of ndarray
+        With ``time_per_token`` and ``blended_cost`` of that end.
+
+    Raises
+    ------
+    ValueError
+        If there is no such end.
+    """
+    ends = ("low", "middle", "high")
+    step = {"middle": "time_per_token"}.get(arguments.choice("time", time, ends), f"time_{time}")
+    paid = {"middle": "rent"}.get(arguments.choice("rent", rent, ends), f"rent_{rent}")
+    factor = found[step] / found["time_per_token"] * found[paid] / found["rent"]
+    return found | {"time_per_token": found[step], "blended_cost": found["blended_cost"] * factor}
+
+
 def agreement(found, other, speeds):
     """Return how often two grids choose the same group of accelerators, over all models and speeds that both reach.
 

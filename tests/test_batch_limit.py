@@ -6,7 +6,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lib import processor_sharing
-from lib.batch_limit import BINDS, batch_limit, closed_load_limit, load_limit, slots_within, token_budget, within_targets
+from lib.batch_limit import (
+    BINDS,
+    batch_limit,
+    closed_load_limit,
+    load_limit,
+    slots_within,
+    token_budget,
+    within_targets,
+)
 from lib.deployment import Deployment, Traffic, traffic_of
 from lib.engine_step import law
 from lib.hardware import hardware

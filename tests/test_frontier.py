@@ -143,3 +143,13 @@ def test_stretches_that_are_too_dear_are_left_out():
     every, cut = (frontier.choices(SMALL, "Llama-3-8B", speeds, dearest=most) for most in (np.inf, 2))
     assert cut == [one for one in every if one[4] <= 2 * every[0][4]]
     assert len(cut) < len(every)
+
+
+def test_an_end_of_the_grid_has_its_time_and_its_cost():
+    assert all(np.array_equal(frontier.at_end(SMALL)[key], SMALL[key]) for key in SMALL)
+    for end in ("low", "high"):
+        found = frontier.at_end(SMALL, time=end, rent=end)
+        assert np.array_equal(found["time_per_token"], SMALL[f"time_{end}"])
+        assert found["blended_cost"] == pytest.approx(SMALL[f"blended_{end}"])
+    with pytest.raises(ValueError, match="rent must be one of"):
+        frontier.at_end(SMALL, rent="free")

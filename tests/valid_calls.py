@@ -398,6 +398,7 @@ CALLS = {
         "points": Without("its names are tuples of words: tested in test_frontier"),
         "pareto": Without("takes any number of columns: tested in test_frontier"),
         "best": Without("takes the columns that points makes: tested in test_frontier"),
+        "at_end": Without("takes the columns that points makes: tested in test_frontier"),
         "agreement": Without("takes the columns that points makes: tested in test_frontier"),
         "choices": Without("takes the columns that points makes: tested in test_frontier"),
         "ranked_at": Without("takes the columns that points makes: tested in test_frontier"),
