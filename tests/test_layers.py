@@ -29,7 +29,7 @@ LAYERS = {
     ],
     "page": [
         *("expressions", "theme", "charts", "batch_charts", "bus_charts", "price_charts", "traced_case"),
-        *("waiting_charts", "price_tables", "price_curves"),
+        *("waiting_charts", "price_tables", "price_curves", "fare_curves"),
         *("prose", "claims", "figures", "downloads", "copies", "book"),
         *("evidence", "wall_evidence", "trip_evidence", "coach_evidence", "bus_evidence", "pause_evidence"),
         "price_evidence",
