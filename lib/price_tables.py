@@ -63,14 +63,9 @@ def cheapest(found, speed):
 def choices(found):
     """Return rent or buy for each model that is sold, from `lib.market.choices`."""
     return {
-        "model": [one.model for one in found],
-        "seller's list": [
-            f"{one.seller}: {quantity(MILLION * one.input.middle, 'USD')} in, "
-            f"{quantity(MILLION * one.output.middle, 'USD')} out"
-            for one in found
-        ],
-        "read": [f"{one.output.newest} {_cited(one.output)}" for one in found],
-        "rented": [f"{one.devices} x {market.MACHINE}" for one in found],
+        "model, rented": [f"{one.model} on {short(market.MACHINE, one.devices)}" for one in found],
+        "input, output": [f"{_asked(one.input)}, {_asked(one.output)}" for one in found],
+        "read": [f"{one.seller}, {one.output.newest} {_cited(one.output)}" for one in found],
         "renting pays from": [quantity_range(*one.break_even, "request/s") for one in found],
         "largest load": [quantity_range(*one.largest, "request/s") for one in found],
         "share of it": [share_of_load(one.share) for one in found],
@@ -115,7 +110,7 @@ def _asked(one):
 
 
 def _cited(one):
-    return ", ".join(f"{{cite:p}}`{key}`" for key in one.sources)
+    return f"{{cite:p}}`{','.join(one.sources)}`"
 
 
 def day_rates():

@@ -59,7 +59,7 @@ def test_a_share_above_one_is_never(ends, text):
 
 def test_lists_have_a_day_and_a_source_in_every_row():
     for found in (price_tables.choices(market.choices(CHAT)), price_tables.implied(market.implied(CHAT), (1, 2, 3))):
-        assert all(re.fullmatch(r"\d{4}-\d\d-\d\d \{cite:p\}`\w+`", cell) for cell in found["read"])
+        assert all(re.fullmatch(r"(?:\w+, )?\d{4}-\d\d-\d\d \{cite:p\}`\w+`", cell) for cell in found["read"])
         assert len({len(column) for column in found.values()}) == 1
 
 
