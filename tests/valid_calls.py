@@ -394,7 +394,7 @@ CALLS = {
         "full_rates": call(deployment=DEPLOYED, traffic=CHATS, slots=8),
     },
     "frontier": {
-        "covered": call(terms=("on demand",)),
+        "covered": call(),
         "points": Without("its names are tuples of words: tested in test_frontier"),
         "pareto": Without("takes any number of columns: tested in test_frontier"),
         "best": Without("takes the columns that points makes: tested in test_frontier"),
@@ -901,6 +901,7 @@ ALLOWED = {
     "Coefficients.all_reduce_latency": {"empty": "no link was timed"},
     "value": {"negative": "a difference may be", "zero": "so may a difference"},
     "token_price.batch_size": {"infinity": "the floor"},
+    "slots_within.time_per_token": {"infinity": "no target"},
     "quantity_range.low": {kind: "a number may be" for kind in ("zero", "negative")},
     "Fact.value": {},
     "context": {"zero": "nothing is cached yet"},
