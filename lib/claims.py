@@ -89,9 +89,17 @@ def verdict(identity):
     return judge(claim, EVIDENCE[identity]()) if identity in EVIDENCE else Verdict(claim=claim, word=OPEN)
 
 
-def ledger():
-    """Return the verdicts on all claims, in order."""
-    return [verdict(identity) for identity in claims()]
+def ledger(owner=None):
+    """Return the verdicts on all claims, in order, or on those that the chapter `owner` decides.
+
+    Raises
+    ------
+    ValueError
+        If no claim has that owner.
+    """
+    if owner is not None:
+        arguments.choice("owner", owner, dict.fromkeys(claim.owner for claim in claims().values()))
+    return [verdict(claim.id) for claim in claims().values() if owner in (None, claim.owner)]
 
 
 def columns(owner):
@@ -111,8 +119,7 @@ def columns(owner):
     ValueError
         If it owns no claim.
     """
-    arguments.choice("owner", owner, dict.fromkeys(claim.owner for claim in claims().values()))
-    mine = [verdict for verdict in ledger() if verdict.claim.owner == owner]
+    mine = ledger(owner)
     return {
         "claim": [one.claim.id for one in mine],
         "verdict": [f"**{one.word}**" for one in mine],
