@@ -153,3 +153,12 @@ def test_an_end_of_the_grid_has_its_time_and_its_cost():
         assert found["blended_cost"] == pytest.approx(SMALL[f"blended_{end}"])
     with pytest.raises(ValueError, match="rent must be one of"):
         frontier.at_end(SMALL, rent="free")
+
+
+def test_strangers_machines_are_covered_on_their_own_terms_and_what_the_law_misses_on_none():
+    assert "RTX 5090" in frontier.covered(prices.OPEN_TERMS)
+    assert "RTX 5090" not in frontier.covered()
+    assert "MI300X" in prices.rented()
+    assert "MI300X" not in frontier.covered(prices.OPEN_TERMS)
+    with pytest.raises(ValueError, match="terms must be one of"):
+        frontier.covered(("borrowed",))
