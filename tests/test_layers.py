@@ -9,7 +9,7 @@ LIB = Path(__file__).resolve().parent.parent / "lib"
 LAYERS = {
     "facts": [
         *("arguments", "units", "machine", "hardware", "model", "llama", "footprint", "measured"),
-        *("trace", "arrivals", "lengths", "workload", "prices"),
+        *("trace", "arrivals", "lengths", "workload", "prices", "article"),
     ],
     "theory": [
         *("domains", "queueing", "erlang", "multiserver", "bulk", "embedded_chain", "exponential_batch"),
@@ -25,14 +25,13 @@ LAYERS = {
         *("calibrated_step", "engine_iteration", "closed_loop", "first_token", "pause_record", "bursts"),
         *("memory_pressure", "public_first_tokens"),
         *("decode", "records", "bench", "measurement"),
-        *("cost", "batch_limit", "offer", "frontier", "production_day", "your_case"),
+        *("cost", "batch_limit", "offer", "sensitivity", "market", "frontier", "production_day", "your_case"),
         *("boarding", "makespan", "bus", "serving_records", "serving_run", "engine_runs", "loop_bus"),
     ],
     "page": [
         *("expressions", "theme", "charts", "batch_charts", "bus_charts", "bus_tables", "price_charts", "traced_case"),
-        "waiting_charts",
-        "pause_tables",
-        *("prose", "article", "claims", "figures", "downloads", "copies", "book"),
+        *("waiting_charts", "pause_tables", "price_tables", "price_curves", "fare_curves"),
+        *("prose", "claims", "figures", "downloads", "copies", "book"),
         *("evidence", "wall_evidence", "trip_evidence", "coach_evidence", "bus_evidence", "pause_evidence"),
         "price_evidence",
     ],
