@@ -17,6 +17,7 @@ LAYERS = {
         *("processor_sharing", "static_batch", "replication"),
         *("latency", "fit", "roofline", "memory", "layer_shape", "layer_time", "layer_fit", "left_out"),
         *("schedule", "length_fit", "rigid_batch", "timeout_batching", "timeout_choice", "dispatch", "simulated"),
+        *("capped_timeout", "timeout_estimate"),
         *("calibration", "serving", "amortisation", "deployment", "engine_step", "operating_point"),
     ],
     "systems": [

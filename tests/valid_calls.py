@@ -42,6 +42,7 @@ from lib import deployment as deployments
 from lib.arrivals import ArrivalLaw
 from lib.batching import ContinuousBatching, DynamicBatching, KVMemory
 from lib.calibrated_step import CalibratedStep
+from lib.capped_timeout import SojournLaw
 from lib.first_token import Case
 from lib.footprint import BF16
 from lib.hardware import hardware
@@ -720,6 +721,7 @@ CALLS = {
         "RigidBatch": Without("a result"),
         "step_law": call(accelerator="H100 SXM", model="Llama-3-8B", context=1024),
         "rigid_batch": call(lengths=[2.0, 9.0], law=StepLaw(0.02, 0.001), batch_cap=4),
+        "rigid_batch_law": call(lengths=[2.0, 9.0], law=StepLaw(0.02, 0.001), batch_cap=4),
     },
     "timeout_batching": {
         "timeout_batch_size": call(**V100, timeout=1e-3),
@@ -736,12 +738,23 @@ CALLS = {
         "harmless_timeout": call(**V100, loss=0.01),
         "estimated_batch_size": call(**V100, timeout=1e-3, named=lambda name, value: value),
     },
+    "capped_timeout": {
+        "SojournLaw": Without("a result"),
+        "sojourn_law": call(
+            arrival_rate=1.0, batch_time=[[0.5, 1.0], [0.7, 1.2]], share=[[0.5, 0.5], [0.2, 0.8]], timeout=0.3, cells=20
+        ),
+        "sojourn_quantile": call(law=SojournLaw(1.0, 1.0, 0.5, np.arange(3.0), np.full(3, 1 / 3)), level=0.9),
+    },
+    "timeout_estimate": {
+        "estimated_p99": call(**V100, timeout=1e-3, mean_batch=1.5, named=lambda name, value: value),
+        "ample_cap": call(**V100, mean_batch=1.5),
+    },
     "dispatch": {
         "Dispatch": Without("a result"),
         "Advice": Without("a result"),
-        "dispatched": call(**V100, timeout=1e-3),
+        "dispatched": call(**V100, timeout=1e-3, batch_cap=8),
         "smallest_cap": call(**V100, loss=0.01),
-        "advised": call(**V100, timeout=1e-3, loss=0.01),
+        "advised": call(**V100, timeout=1e-3, batch_cap=8, loss=0.01),
     },
     "simulated": {
         "Points": Without("a result"),
@@ -829,6 +842,8 @@ ALLOWED = {
     "timeout": {"zero": "no wait"},
     "timeout_sojourn_quantile.level": {"zero": "the shortest"},
     "rigid_batch.lengths": {"zero": "nothing may be wanted"},
+    "rigid_batch_law.lengths": {"zero": "nothing may be wanted"},
+    "share": {"zero": "a time may be listed and not occur"},
     "harmless_timeout.loss": {"zero": "no loss"},
     "MeasuredLengths.longest": {"infinity": "no limit"},
     "price_rate": {"zero": "a machine may be free"},
