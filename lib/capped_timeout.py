@@ -137,7 +137,7 @@ def sojourn_quantile(law, level):
 
     Notes
     -----
-    Each point of the grid stands for the cell around it.
+    Each point of the grid stands for the cell around it. Source: [derived].
     """
     arguments.record("law", law, SojournLaw)
     level = single(level=level)

@@ -197,7 +197,7 @@ def _cautions(server, longest, load):
     """Return the conditions of the rule, with the numbers that this server gives them; `load` is that of the cap."""
     rate, fixed, marginal = server
     found = [
-        "arrivals are Poisson: bursts bring company by themselves, and lulls none",
+        "arrivals are Poisson: where they come in tight bursts a short wait may pay, and the cap must hold a burst",
         "a pass of the same size takes the same time, and its size adds to it in proportion",
     ]
     mean, slower = (float(timeout_sojourn_time(rate, part * fixed, part * marginal, 0.0)) for part in (1, 1.05))

@@ -46,8 +46,7 @@ def estimated_p99(arrival_rate, fixed_time, marginal_time, timeout, mean_batch, 
     """
     if not callable(named):
         raise ValueError(f"named must be a function, got {named!r}")
-    rate, fixed, marginal, timeout = settings(arrival_rate, fixed_time, marginal_time, timeout)
-    (size,) = checked(mean_batch=mean_batch)
+    rate, fixed, marginal, timeout, size = _checked(arrival_rate, fixed_time, marginal_time, timeout, mean_batch)
     load, alone = named("p_load", np.minimum(rate * marginal, 0.999)), fixed + marginal
     spread = named("p_spread", _variance(size, load, rate * fixed, rate * timeout))
     third = named("p_third", (3 * load * load * spread + size) / (1 - load * load * load))
@@ -58,7 +57,7 @@ def estimated_p99(arrival_rate, fixed_time, marginal_time, timeout, mean_batch, 
     noise = marginal * marginal * rate * longer + (1 + load) * (1 + load) * between
     sigma = named("p_sigma", np.sqrt(noise + 1e-6 * alone * alone))
     above = named("p_above", np.minimum(0.01 * size / (rate * time), 0.99))
-    left = named("p_start", longer / 2 + 0 * above)
+    left = longer / 2
     for turn in range(6):
         top, low = named(f"p_top_{turn}", left / sigma), named(f"p_low_{turn}", (left - longer) / sigma)
         inside = np.maximum(_below(top) - _below(low), 1e-6)
@@ -67,6 +66,14 @@ def estimated_p99(arrival_rate, fixed_time, marginal_time, timeout, mean_batch, 
     joined = rate * timeout
     opened = timeout + alone + marginal * (joined + 3 * np.sqrt(joined))
     return np.maximum(alone + load * longer + left, opened)
+
+
+def _checked(arrival_rate, fixed_time, marginal_time, timeout, mean_batch):
+    """Return the five as arrays that fit together, or refuse them; symbols pass."""
+    setting = {"arrival_rate": arrival_rate, "fixed_time": fixed_time, "marginal_time": marginal_time,
+               "timeout": timeout}  # fmt: skip
+    *together, size = checked(**setting, mean_batch=mean_batch)
+    return *settings(*together), size
 
 
 def _variance(mean_batch, load, fixed_arrivals, window):
@@ -110,7 +117,6 @@ def ample_cap(arrival_rate, fixed_time, marginal_time, mean_batch):
     Seldom the smallest: that is `lib.dispatch.smallest_cap`. Never too small over the grid of its test.
     Source: [derived], a rule found by trying.
     """
-    rate, fixed, marginal, _ = settings(arrival_rate, fixed_time, marginal_time, 0.0)
-    (size,) = checked(mean_batch=mean_batch)
+    rate, fixed, marginal, _, size = _checked(arrival_rate, fixed_time, marginal_time, 0.0, mean_batch)
     load = np.minimum(rate * marginal, 0.999)
     return np.ceil(size + 2 * np.sqrt(_variance(size, load, rate * fixed, 0.0))) + 1

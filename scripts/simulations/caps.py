@@ -2,39 +2,19 @@
 
 import numpy as np
 
+from lib.arrivals import ArrivalLaw, arrival_times
 from lib.batching import DynamicBatching
-from lib.capped_timeout import sojourn_law, sojourn_quantile
 from lib.dispatch import INOUE, advised, dispatched
 from lib.queues import served_in_batches
 from lib.replication import without_warm_up
-from lib.rigid_batch import StepLaw, rigid_batch_law, step_law
+from lib.rigid_batch import StepLaw
 from lib.timeout_batching import timeout_sojourn_time
 from lib.timeout_choice import best_timeout
-from scripts.simulations.case import CAP, Case, lengths_of, poisson
-from scripts.simulations.coach import CONTEXTS, MACHINE, MODEL
-from scripts.simulations.waiting import SLOPES, forward_pass, waiting_for
+from scripts.simulations.case import Case, named, poisson, seen, waiting_for
+from scripts.simulations.outputs import output_cap
+from scripts.simulations.waiting import SLOPES, forward_pass
 
 V100 = INOUE["V100"]
-RATES = (0.5, 2.0, 4.0)  # requests/s of conversations
-WAITS = (0, 0.25, 0.5, 1.0, 2.0, 4.0)  # s
-
-
-def seen(arrivals, served):
-    """Return mean, 99th percentile, and the machine's time for each request, warm-up left out."""
-    latency = without_warm_up(served.end_time - arrivals)
-    busy = without_warm_up((served.end_time - served.start_time) / served.batch_size)
-    return latency.mean(), np.quantile(latency, 0.99), busy.mean()
-
-
-def named(prefix, values):
-    """Return series of mean, tail and machine time."""
-    return dict(zip((f"{prefix} mean", f"{prefix} p99", f"{prefix} busy"), map(float, values), strict=True))
-
-
-def expected_of(rate, batch_time, share, wait):
-    """Return what `seen` should see."""
-    law = sojourn_law(rate, batch_time, share, wait)
-    return law.mean, sojourn_quantile(law, 0.99), law.busy_fraction / rate
 
 
 def pass_cap():
@@ -49,44 +29,8 @@ def pass_cap():
                 return named(f"{arrivals:g}", seen(times, served))
 
             made = dispatched(rate, *V100, 0.0, batch_cap=cap)
-            yield Case(cap, 20_000, draw, named(f"{arrivals:g}", (made.mean, made.p99, made.busy / rate)))
-
-
-def output_case(rate, cap, wait, prefix, x):
-    """Return the point of a server of static batches of conversations; machine time is per token, s."""
-    law, lengths = step_law(MACHINE, MODEL, CONTEXTS[0]), lengths_of("azure-conversation")
-
-    def draw(count, rng):
-        arrivals = poisson(rate, count, rng)
-        drawn = lengths[rng.integers(0, lengths.size, count)].tolist()
-
-        def batch_time(first, last):
-            return (law.fixed_time + (last - first) * law.marginal_time) * max(drawn[first:last])
-
-        mean, tail, busy = seen(arrivals, served_in_batches(arrivals, batch_time, waiting_for(wait, cap)))
-        return named(prefix, (mean, tail, busy / lengths.mean()))
-
-    mean, tail, busy = expected_of(rate, *rigid_batch_law(lengths, law, cap), wait)
-    return Case(x, 20_000, draw, named(prefix, (mean, tail, busy / lengths.mean())))
-
-
-def output_cap():
-    """Mean, tail, s, and machine time per token of static batches of conversations, against the cap."""
-    law, lengths = step_law(MACHINE, MODEL, CONTEXTS[0]), lengths_of("azure-conversation")
-    for rate in RATES:
-        for cap in (1, 2, 4, 8, 16, 32, 64):
-            times, shares = rigid_batch_law(lengths, law, cap)
-            if rate * (times[-1] @ shares[-1]) < 0.95 * cap:
-                yield output_case(rate, cap, 0.0, f"{rate:g}", cap)
-
-
-def output_wait():
-    """The same against the timeout, s, at three loads of a cap of 32."""
-    law, lengths = step_law(MACHINE, MODEL, CONTEXTS[0]), lengths_of("azure-conversation")
-    times, shares = rigid_batch_law(lengths, law, CAP)
-    for load in (0.05, 0.2, 0.6):
-        for wait in WAITS:
-            yield output_case(load * CAP / (times[-1] @ shares[-1]), CAP, wait, f"{load:g}", wait)
+            said = (made.mean, made.p99, made.busy / rate, made.mean_batch)
+            yield Case(cap, 20_000, draw, named(f"{arrivals:g}", said))
 
 
 def best():
@@ -94,7 +38,7 @@ def best():
 
     The slope of the mean is seen with the same arrivals on both sides; the curvature is the exact one.
     """
-    for arrivals in (3.0, 4.0, 6.0, 8.0, 12.0):
+    for arrivals in (3.0, 4.0, 6.0, 8.0):
         right = float(best_timeout(arrivals, 1.0))
         reach = min(0.25, right)
         sides = np.array([right - reach, right, right + reach])
@@ -142,13 +86,17 @@ def advice():
             said = {}
             for name in policies:
                 one = getattr(made, name)
-                said |= named(f"{slope:g} {name}", (one.mean, one.p99, one.busy / arrivals))
+                said |= named(f"{slope:g} {name}", (one.mean, one.p99, one.busy / arrivals, one.mean_batch))
             yield Case(arrivals, 10_000, draw, said)
 
 
-def gaps(kind, rate, count, rng):
-    """Return the times of arrivals at random, or in bursts: gaps of a gamma law of squared variation 9."""
-    return (rng.gamma(1 / 9, 9 / rate, count) if kind == "bursts" else rng.exponential(1 / rate, count)).cumsum()
+def arrivals_of(kind, rate):
+    """Return the law of the arrivals: at random; in tight bursts; or at thrice the rate for a third of the time."""
+    if kind == "tight bursts":
+        return ArrivalLaw(law="gamma", rate=rate, cv=3.0)
+    if kind == "on and off":
+        return ArrivalLaw(law="on-off", rate=rate, on_time=20 * V100.fixed_time, off_time=40 * V100.fixed_time)
+    return ArrivalLaw(law="poisson", rate=rate)
 
 
 def beyond():
@@ -161,10 +109,10 @@ def beyond():
         rate = arrivals / V100.fixed_time
         made = advised(rate, *V100)
         policies = settings_of(made)
-        for kind in ("as assumed", "bursts", "times vary"):
+        for kind in ("as assumed", "times vary", "tight bursts", "on and off"):
 
             def draw(count, rng, rate=rate, kind=kind, made=made, policies=policies):
-                times = gaps(kind, rate, count, rng)
+                times = arrival_times(arrivals_of(kind, rate), count, rng)
                 noise = rng.exponential(1.0, count).tolist() if kind == "times vary" else [1.0] * count
 
                 def batch_time(first, last):
@@ -187,6 +135,6 @@ def beyond():
 
 
 EXPERIMENTS = {
-    "pass-cap": pass_cap, "output-cap": output_cap, "output-wait": output_wait, "best-timeout": best,
+    "pass-cap": pass_cap, "output-cap": output_cap, "best-timeout": best,
     "advice": advice, "advice-beyond": beyond,
 }  # fmt: skip
