@@ -106,4 +106,4 @@ def test_every_curve_of_the_coach_has_simulated_points_or_is_a_definition(chapte
     named = [re.search(r"bare=\(([^)]*)\)", call.split("\n))")[0]) for call in calls]
     assert all(named)
     definitions = {name for one in named for name in re.findall(r'"([^"]+)"', one[1])}
-    assert definitions <= {"rented by the hour", "pass, full", "outputs, full"}
+    assert definitions <= {"rented by the hour", "full passes", "full batches"}
