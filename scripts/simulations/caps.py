@@ -30,7 +30,7 @@ def pass_cap():
 
             made = dispatched(rate, *V100, 0.0, batch_cap=cap)
             said = (made.mean, made.p99, made.busy / rate, made.mean_batch)
-            yield Case(cap, 20_000, draw, named(f"{arrivals:g}", said))
+            yield Case(cap, 10_000, draw, named(f"{arrivals:g}", said))
 
 
 def best():
@@ -55,7 +55,7 @@ def best():
             ]
             return {"best": right - (mean[1] - mean[0] - rise) / bend}
 
-        yield Case(arrivals, 200_000, draw, {"best": right})
+        yield Case(arrivals, 60_000, draw, {"best": right})
 
 
 def settings_of(advice):
@@ -87,7 +87,7 @@ def advice():
             for name in policies:
                 one = getattr(made, name)
                 said |= named(f"{slope:g} {name}", (one.mean, one.p99, one.busy / arrivals, one.mean_batch))
-            yield Case(arrivals, 10_000, draw, said)
+            yield Case(arrivals, 5_000, draw, said)
 
 
 def arrivals_of(kind, rate):
@@ -131,7 +131,7 @@ def beyond():
             said = {"mean": 1.0, "harmless": made.harmless.mean / made.greedy.mean - 1,
                     "capped": made.capped.mean / made.greedy.mean - 1}  # fmt: skip
             known = {f"{kind} {name}": value for name, value in said.items()} if kind == "as assumed" else {}
-            yield Case(arrivals, 20_000, draw, known)
+            yield Case(arrivals, 10_000, draw, known)
 
 
 EXPERIMENTS = {

@@ -25,7 +25,7 @@ def output_case(rate, cap, wait, prefix, x):
 
     said = sojourn_law(rate, *rigid_batch_law(lengths, law, cap), wait)
     busy = said.busy_fraction / rate / lengths.mean()
-    return Case(x, 20_000, draw, named(prefix, (said.mean, sojourn_quantile(said, 0.99), busy, said.mean_batch)))
+    return Case(x, 10_000, draw, named(prefix, (said.mean, sojourn_quantile(said, 0.99), busy, said.mean_batch)))
 
 
 def output_cap():
