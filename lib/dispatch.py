@@ -111,7 +111,8 @@ def dispatched(arrival_rate, fixed_time, marginal_time, timeout, *, batch_cap=np
     times = fixed + marginal * np.arange(1, int(cap) + 1)[:, None]
     if rate * times[-1, 0] >= cap:
         raise ValueError(f"batch_cap must be large enough for arrival_rate ({rate:g}), got {int(cap)}")
-    law = sojourn_law(rate, times, np.ones_like(times), timeout, cells=300)
+    cells = max(10, int(300 * times[0, 0] / times[-1, 0]))
+    law = sojourn_law(rate, times, np.ones_like(times), timeout, cells=cells)
     return Dispatch(timeout, law.mean, sojourn_quantile(law, 0.99), law.mean_batch, law.busy_fraction)
 
 

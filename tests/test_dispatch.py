@@ -53,7 +53,7 @@ def test_the_smallest_cap_keeps_the_loss_and_one_less_does_not():
 
 def test_cautions_come_when_their_numbers_say_so():
     assert len(advised(500.0, *V100).cautions) == 2
-    near = advised(0.97 / V100.marginal_time, *V100).cautions
+    near = advised(0.9 / V100.marginal_time, *V100).cautions
     assert any("saturation" in caution for caution in near)
     assert any("at the time of a batch of one" in caution for caution in near)
     full = advised(4 / V100.fixed_time, *V100, batch_cap=7).cautions
