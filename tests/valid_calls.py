@@ -145,6 +145,7 @@ LISTING = prices.listings()[0]
 CALLS = {
     "units": {
         "quantity": call(value=0.00448, unit="s", digits=3),
+        "quantity_range": call(low=1.0, middle=2.0, high=4.0, unit="s", digits=3),
         "significant": call(value=0.00448, digits=3),
         "grouped": call(value=1234.5, digits=3),
     },
@@ -326,10 +327,29 @@ CALLS = {
         "cached_bytes": call(scales=SCALES, context=2048),
         "memory_limit": call(scales=SCALES, context=2048),
     },
+    "article": {
+        "Claim": Without("a row of claims.csv: tested in test_claims"),
+        "claims": call(),
+        "example_times": call(machine=H100),
+        "token_price": call(batch_size=32, rent="middle"),
+    },
+    "sensitivity": {
+        "Swing": Without("a result"),
+        "swings": call(base=DEPLOYED, larger=DEPLOYED, traffic=CHATS),
+    },
+    "market": {
+        "Choice": Without("a result"),
+        "Implied": Without("a result"),
+        "choices": call(traffic=CHATS),
+        "implied": call(traffic=CHATS),
+    },
     "engine_step": {
         "Law": Without("a result"),
         "rows": call(),
         "law": call(),
+        "held_against": call(),
+        "Errors": Without("a result"),
+        "errors": call(),
         "ideal_terms": call(scales=SCALES, batch=8, context=2048),
         "reduced_time": call(scales=SCALES),
         "prompt_terms": call(scales=SCALES, prompt_tokens=512),
@@ -363,6 +383,7 @@ CALLS = {
     "batch_limit": {
         "BatchLimit": Without("a result"),
         "batch_limit": call(replica=REPLICA, time_per_token=0.05),
+        "slots_within": call(replica=REPLICA, time_per_token=0.05),
         "token_budget": call(replica=REPLICA, slots=8, gap=0.1),
         "load_limit": call(replica=REPLICA, time_per_token=0.05, first_token_time=1.0),
         "closed_load_limit": call(replica=REPLICA, time_per_token=0.05),
@@ -371,13 +392,17 @@ CALLS = {
     "offer": {
         "Offer": Without("a result"),
         "offer": call(deployment=DEPLOYED, traffic=CHATS, time_per_token=0.05, first_token_time=1.0),
+        "full_rates": call(deployment=DEPLOYED, traffic=CHATS, slots=8),
     },
     "frontier": {
-        "covered": call(),
+        "covered": Without("its terms are a tuple of words: tested in test_frontier"),
         "points": Without("its names are tuples of words: tested in test_frontier"),
         "pareto": Without("takes any number of columns: tested in test_frontier"),
         "best": Without("takes the columns that points makes: tested in test_frontier"),
+        "at_end": Without("takes the columns that points makes: tested in test_frontier"),
+        "agreement": Without("takes the columns that points makes: tested in test_frontier"),
         "choices": Without("takes the columns that points makes: tested in test_frontier"),
+        "ranked_at": Without("takes the columns that points makes: tested in test_frontier"),
         "cheapest_at": Without("takes the columns that points makes: tested in test_frontier"),
         "main": Without("the command line: tested in test_frontier"),
     },
@@ -394,7 +419,9 @@ CALLS = {
         "Books": Without("a result"),
         "published": call(name=Text("day-context")),
         "decode_rate": call(speed=21.0),
+        "decode_rates": call(),
         "prefill_rate": call(),
+        "all_books": call(),
         "books": call(prefill_rate=7e4, decode_rate=1.5e4),
     },
     "machine": {"processor": call(), "caches": call(), "free_memory": call(), "driver": call()},
@@ -541,9 +568,7 @@ CALLS = {
             compared=engine_runs.compared(ENGINE_STEPS, PREDICTION, ENGINE_RUNS),
             cause=engine_runs.explained(ENGINE_STEPS, ENGINE_RUNS),
         ),
-        "engine_ways": call(
-            prediction=PREDICTION, compared=engine_runs.compared(ENGINE_STEPS, PREDICTION, ENGINE_RUNS)
-        ),
+        "engine_ways": call(compared=engine_runs.compared(ENGINE_STEPS, PREDICTION, ENGINE_RUNS)),
     },
     "makespan": {
         "makespan": call(
@@ -556,6 +581,10 @@ CALLS = {
         "predicted": call(steps=ENGINE_STEPS, slots=[2]),
         "compared": call(steps=ENGINE_STEPS, prediction=PREDICTION, runs=ENGINE_RUNS),
         "explained": call(steps=ENGINE_STEPS, runs=ENGINE_RUNS),
+        "joined": call(
+            earlier=engine_runs.explained(ENGINE_STEPS, ENGINE_RUNS),
+            later=engine_runs.explained(ENGINE_STEPS, ENGINE_RUNS),
+        ),
         "committed": call(name=Text("vllm"), folder=SERVED_PATH.parent),
     },
     "loop_bus": {
@@ -891,6 +920,9 @@ ALLOWED = {
     "Coefficients.small_matrix_loss": {"zero": "all matrices stream alike"},
     "Coefficients.all_reduce_latency": {"empty": "no link was timed"},
     "value": {"negative": "a difference may be", "zero": "so may a difference"},
+    "token_price.batch_size": {"infinity": "the floor"},
+    "slots_within.time_per_token": {"infinity": "no target"},
+    "quantity_range.low": {kind: "a number may be" for kind in ("zero", "negative")},
     "Fact.value": {},
     "context": {"zero": "nothing is cached yet"},
     "size": {"zero": "no layer is of this kind"},
