@@ -22,6 +22,7 @@ import numpy as np
 import torch
 
 from lib import (
+    agreement,
     boarding,
     calibration,
     decode,
@@ -61,6 +62,7 @@ from tests import valid_queueing_calls
 from tests.served import ENGINE_RUNS, ENGINE_STEPS
 from tests.served import SERVED as SERVED_CONTENT
 from tests.test_records import recorded
+from tests.test_step_race import RACED
 
 
 class Text(str):
@@ -434,9 +436,8 @@ CALLS = {
         "Quietness": Without("a result: quietness makes it"),
         "assumed": call(model=TINY, dtype="fp32", points=((1, 16), (4, 64)), bandwidth=4e10, flop_rate=1e11),
         "write": call(path=RECORD_PATH, content=RECORD),
-        "write_whole": call(path=RECORD_PATH, content=RECORD, line_start=Text('{"round"')),
         "content_of": call(path=RECORD_PATH),
-        "json_of": call(path=RECORD_PATH),
+        "ceilings_of": call(visit=RECORD["points"][0]["visits"][0]),
         "run": call(path=RECORD_PATH),
         "summed_up": call(name=Text("run"), content=RECORD),
         "precision_of": call(run=RUN),
@@ -446,8 +447,28 @@ CALLS = {
         "quietness": call(run=RUN),
         "committed": call(folder=RECORD_PATH.parent),
         "own": call(folder=RECORD_PATH.parent),
+    },
+    "record_file": {
+        "Kind": Without("made where a kind of record is defined; tests/test_record_file.py tries what it refuses"),
+        "write": call(kind=records.KIND, path=RECORD_PATH, content=RECORD),
+        "content_of": call(kind=records.KIND, path=RECORD_PATH),
+        "json_of": call(path=RECORD_PATH),
+        "checked": call(kind=records.KIND, name=Text("content"), content=RECORD),
         "files_in": call(folder=RECORD_PATH.parent, own=True),
-        "checked": Without("takes marks by any name: what it refuses is tested in test_records and test_serving_run"),
+        "begun": call(
+            kind=records.KIND, output=RECORD_PATH.with_name("begun.json"), fresh=RECORD, started=lambda old: False
+        ),
+        "version": call(),
+    },
+    "step_race": {
+        "Race": Without("a result: races makes it"),
+        "races": call(content=RACED),
+        "recorded": call(path=RECORD_PATH),
+    },
+    "agreement": {
+        "Agreement": Without("a result: agreement makes it"),
+        "agreement": call(one=RUN, other=RUN, limit=0.1),
+        "table": call(compared=agreement.agreement(RUN, RUN)),
     },
     "bench": {
         "Bench": Without("measurement makes it from a plan that was checked"),
@@ -469,7 +490,6 @@ CALLS = {
             output=RECORD_PATH,
         ),
         "measure": Without("it takes seconds; tests/test_measurement.py tries it"),
-        "version": call(),
         "main": Without("a command line; tests/test_measurement.py tries it"),
     },
     "decode": {
