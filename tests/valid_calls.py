@@ -107,6 +107,9 @@ TIMES = 1.0 + 0.1 * BATCHES + 0.01 * BATCHES * CONTEXTS
 STRAIGHT = fit.affine(BATCHES, CONTEXTS, TIMES)
 RECORD = recorded(lambda batch, context, round: 0.01 * batch)
 RUN = records.summed_up("run", RECORD)
+MISSED = fit.LeftOut(
+    predicted=RUN.time, lower=RUN.time, upper=RUN.time, error=np.full(4, 0.2), within=np.full(4, True)
+)
 RECORD_PATH = Path(tempfile.mkdtemp()) / "run.json"
 records.write(RECORD_PATH, RECORD)
 TINY = llama.stand_in(LLAMA, 64)
@@ -459,6 +462,15 @@ CALLS = {
             kind=records.KIND, output=RECORD_PATH.with_name("begun.json"), fresh=RECORD, started=lambda old: False
         ),
         "version": call(),
+    },
+    "misses": {
+        "Miss": Without("a result: misses makes it"),
+        "misses": call(
+            run=RUN,
+            left_out=MISSED,
+            by="batch",
+            limit=0.15,
+        ),
     },
     "step_race": {
         "Race": Without("a result: races makes it"),
