@@ -36,7 +36,7 @@ SHAPE = {
 NAME, DIVISOR = "Llama-3-8B", 4
 DTYPES = {"fp32": "float32", "bf16": "bfloat16"}
 SIZES = (32, 16, 8, 4, 2, 1)
-PROMPT, TIMED, DROPPED = 64, 7, 2
+PROMPT, TIMED, DROPPED = 32, 6, 1
 ORDER = ("vLLM", "ours", "ours", "vLLM")
 
 

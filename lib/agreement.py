@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lib import arguments
+from lib import arguments, records
 from lib.records import Run
 
 LIMIT = 0.10
@@ -30,6 +30,7 @@ class Agreement:
     within : ndarray of bool, shape (n,)
         Whether the difference is at most the limit.
     limit : float
+    ceiling : str
     """
 
     batch_size: np.ndarray
@@ -40,15 +41,20 @@ class Agreement:
     scatter: np.ndarray
     within: np.ndarray
     limit: float
+    ceiling: str
 
 
-def agreement(one, other, *, limit=LIMIT):
+def agreement(one, other, *, ceiling="matrix_vector", limit=LIMIT):
     """Return two runs of the same measurement, compared point by point.
 
     Parameters
     ----------
     one, other : Run
         Of one shape, dtype, device and number of threads.
+    ceiling : {"matrix_vector", "bandwidth", "read", "copy"}
+        What each step is held against; arithmetic, always. The product of one row with packed
+        matrices is what the step itself is made of. "bandwidth" is the largest, as in the bound:
+        usually a plain read, which a busy neighbour slows by another share than the products.
     limit : float
         Largest difference that counts as agreement, above 0.
 
@@ -78,11 +84,14 @@ def agreement(one, other, *, limit=LIMIT):
         raise ValueError("other must share points with the one, got none")
     first, second = ([place[point] for point in shared] for place in places)
     batch_size, context = np.array(shared).T
-    difference = other.relative[second] / one.relative[first] - 1
+    mine, its = (
+        [column[at] for column in records.relative_to(run, ceiling)] for run, at in ((one, first), (other, second))
+    )
+    errors = _median_error(mine[1], one.visits[first]), _median_error(its[1], other.visits[second])
+    difference = its[0] / mine[0] - 1
     return Agreement(
-        batch_size=batch_size, context=context, one=one.relative[first], other=other.relative[second],
-        difference=difference, scatter=1.96 * np.hypot(_median_error(one)[first], _median_error(other)[second]),
-        within=np.abs(difference) <= limit, limit=limit,
+        batch_size=batch_size, context=context, one=mine[0], other=its[0], difference=difference,
+        scatter=1.96 * np.hypot(*errors), within=np.abs(difference) <= limit, limit=limit, ceiling=ceiling,
     )  # fmt: skip
 
 
@@ -90,9 +99,9 @@ def _short(part):
     return getattr(part, "name", part)
 
 
-def _median_error(run):
+def _median_error(spread, visits):
     """Return the standard error of each point's median, as a share of it."""
-    return MEDIAN_ERROR * run.relative_spread / NORMAL_QUARTILES / np.sqrt(run.visits)
+    return MEDIAN_ERROR * spread / NORMAL_QUARTILES / np.sqrt(visits)
 
 
 def table(compared):
@@ -107,7 +116,7 @@ def table(compared):
     str
     """
     arguments.record("compared", compared, Agreement)
-    lines = ["batch  context   step over bound   again   difference   scatter explains"]
+    lines = [f"against {compared.ceiling}:", "batch  context   step over bound   again   difference   scatter explains"]
     for size, tokens, one, other, difference, scatter, within in zip(
         compared.batch_size, compared.context, compared.one, compared.other, compared.difference, compared.scatter,
         compared.within, strict=True,

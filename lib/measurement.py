@@ -316,9 +316,10 @@ def main(argv=None):
     given = _parser().parse_args(argv)
     try:
         if given.compare:
-            compared = agreement.agreement(*map(records.run, given.compare))
-            print(agreement.table(compared))
-            return 0 if compared.within.all() else 1
+            runs = [records.run(path) for path in given.compare]
+            compared = [agreement.agreement(*runs, ceiling=ceiling) for ceiling in ("bandwidth", "matrix_vector")]
+            print("\n\n".join(map(agreement.table, compared)))
+            return 0 if compared[-1].within.all() else 1
         chosen = plan(
             given.model, device=given.device, output=given.output, divisor=given.divisor, dtype=given.dtype,
             batch_sizes=given.batch, contexts=given.context, seconds=given.seconds, threads=given.threads,

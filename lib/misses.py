@@ -84,3 +84,29 @@ def misses(run, left_out, by, *, limit=LIMIT):
         )
         for at in np.flatnonzero(np.abs(left_out.error) > limit)
     )  # fmt: skip
+
+
+def in_words(found, by, *, limit=LIMIT):
+    """Return a sentence that names every miss and its cause.
+
+    Parameters
+    ----------
+    found : sequence of Miss
+    by : {"batch", "context"}
+        What was left out together.
+    limit : float
+        Above 0.
+
+    Returns
+    -------
+    str
+    """
+    arguments.choice("by", by, ("batch", "context"))
+    limit = arguments.number("limit", limit, above=0)
+    named = "; ".join(
+        f"batch {miss.batch_size} at {miss.context:,} tokens by {miss.error:+.0%} ({miss.cause})"
+        for miss in (arguments.record("found", one, Miss) for one in found)
+    )
+    return f"With one {by} left out, " + (
+        f"missed by more than {limit:.0%}: {named}." if named else f"no point is missed by more than {limit:.0%}."
+    )

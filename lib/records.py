@@ -273,6 +273,41 @@ def summed_up(name, content):
     )  # fmt: skip
 
 
+def relative_to(run, ceiling):
+    """Return the step over its bound at one ceiling of bandwidth, each visit held against its own.
+
+    Parameters
+    ----------
+    run : Run
+    ceiling : {"bandwidth", "read", "copy", "matrix_vector"}
+        What memory is taken to give: "bandwidth" is the largest of the others, as in `Run.relative`.
+
+    Returns
+    -------
+    tuple of ndarray, each of shape (n,)
+        Median of the visits, and the distance of their quartiles as a share of it.
+
+    Raises
+    ------
+    ValueError
+        If the ceiling is unknown.
+    """
+    arguments.record("run", run, Run)
+    arguments.choice("ceiling", ceiling, ("bandwidth", *BANDWIDTHS))
+    ratios = []
+    for point in (point for point in run.content["points"] if point["visits"]):
+        rates = [ceilings_of(visit) for visit in point["visits"]]
+        bound = roofline.overlapped_time(
+            *_parts(
+                run.model, run.dtype, (point["batch_size"], point["context"]),
+                *(np.array([beside[name] for beside in rates]) for name in (ceiling, "matrix_multiply")),
+            )
+        )  # fmt: skip
+        ratios.append([np.median(visit["time"]) for visit in point["visits"]] / bound)
+    low, middle, high = _quantiles(ratios, (0.25, 0.5, 0.75))
+    return middle, (high - low) / middle
+
+
 def ceilings_of(visit):
     """Return the ceilings beside the steps of one visit, each the mean of its repeats before and after them.
 

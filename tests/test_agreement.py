@@ -30,7 +30,8 @@ def test_a_point_beyond_the_limit_is_marked_and_the_others_are_not():
     assert_allclose(found.difference, [0.05, 0.05, 0.05, 0.25])
     assert found.within.tolist() == [True, True, True, False]
     lines = agreement.table(found).splitlines()
-    assert [line.endswith("beyond 10%") for line in lines[1:5]] == [False, False, False, True]
+    assert lines[0] == "against matrix_vector:"
+    assert [line.endswith("beyond 10%") for line in lines[2:6]] == [False, False, False, True]
     assert lines[-1] == "3 of 4 points within 10%; 5.0% apart in the median, 25.0% at most"
     assert agreement.agreement(run(), slow, limit=0.3).within.all()
 
@@ -41,9 +42,29 @@ def test_the_scatter_of_visits_says_how_far_apart_medians_lie_by_chance():
     visits = 1 + 0.05 * rng.standard_normal((2, 4000, 9))
     low, middle, high = np.quantile(visits, (0.25, 0.5, 0.75), axis=-1)
     apart = middle[1] / middle[0] - 1
-    runs = [type("R", (), {"relative_spread": (high - low)[at] / middle[at], "visits": 9}) for at in (0, 1)]
-    scatter = 1.96 * np.hypot(*map(agreement._median_error, runs))
+    errors = [agreement._median_error((high - low)[at] / middle[at], 9) for at in (0, 1)]
+    scatter = 1.96 * np.hypot(*errors)
     assert 0.85 < np.mean(np.abs(apart) <= scatter) < 0.99
+
+
+def test_a_neighbour_that_slows_reads_alone_is_seen_against_reads_alone():
+    content = recorded(lambda *_: 0.05, flop_rate_of=lambda at: 1e15)
+    slow = recorded(lambda *_: 0.05, flop_rate_of=lambda at: 1e15)
+    for point in slow["points"]:
+        for visit in point["visits"]:
+            visit["read"] = [0.91 * rate for rate in visit["read"]]
+    one, other = records.summed_up("r", content), records.summed_up("s", slow)
+    assert_allclose(agreement.agreement(one, other).difference, 0, atol=1e-12)
+    assert_allclose(agreement.agreement(one, other, ceiling="read").difference, -0.09, atol=1e-12)
+    assert_allclose(agreement.agreement(one, other, ceiling="bandwidth").difference, -0.09, atol=1e-12)
+
+
+@pytest.mark.parametrize("path", sorted((records.FOLDER / "again").glob("*.json")), ids=lambda path: path.stem)
+def test_two_committed_runs_agree_at_every_point_against_the_packed_product(path):
+    """Within 10 % everywhere; against the largest bandwidth, a plain read, at most points and not at all."""
+    one, other = records.run(records.FOLDER / path.name), records.run(path)
+    assert agreement.agreement(one, other).within.all()
+    assert agreement.agreement(one, other, ceiling="bandwidth").within.mean() > 0.85
 
 
 def test_points_that_one_run_left_out_are_left_out():

@@ -23,7 +23,7 @@ LAYERS = {
         *("batching", "engines", "step_time", "replica", "compiled_replica", "whole_batches"),
         *("simulation", "token_times", "queues", "kernel_table", "recorded_run", "replay"),
         *("calibrated_step", "first_token"),
-        *("record_file", "records", "agreement", "misses", "step_race", "decode", "bench", "measurement"),
+        *("record_file", "records", "agreement", "step_laws", "misses", "step_race", "decode", "bench", "measurement"),
         *("cost", "batch_limit", "offer", "frontier", "production_day", "your_case"),
         *("boarding", "bus", "serving_records", "serving_run", "engine_runs", "loop_bus"),
     ],

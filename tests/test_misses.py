@@ -1,12 +1,11 @@
 """Points that a law misses: each is named, and its cause is looked for in a fixed order."""
 
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 import pytest
 
-from lib import fit, misses, records
+from lib import fit, misses, records, step_laws
 from tests.test_records import ALL_COMMITTED, POINTS, recorded
 
 RUN = records.summed_up("r", recorded(lambda *_: 0.05))
@@ -46,6 +45,15 @@ def test_a_point_whose_visits_spread_is_no_fault_of_the_law():
     assert "extrapolated" in causes(wide, left_out(0.2, 0.2, 0, 0))[1][2]
 
 
+def test_a_sentence_names_every_miss():
+    found = misses.misses(RUN, left_out(0.0, -0.2, 0.0, 0.0), "batch")
+    assert misses.in_words(found, "batch") == (
+        "With one batch left out, missed by more than 15%: batch 8 at 128 tokens by -20% "
+        "(extrapolated, because the end of the range was left out)."
+    )
+    assert misses.in_words((), "context") == "With one context left out, no point is missed by more than 15%."
+
+
 def test_there_is_an_error_for_each_point():
     with pytest.raises(ValueError, match="left_out must hold 4 errors, got 3"):
         misses.misses(RUN, left_out(0, 0, 0), "batch")
@@ -53,13 +61,11 @@ def test_there_is_an_error_for_each_point():
 
 @pytest.mark.parametrize("path", ALL_COMMITTED, ids=lambda path: path.stem)
 @pytest.mark.parametrize("by", ["batch", "context"])
-def test_every_committed_point_that_the_law_of_sums_misses_has_a_cause(path, by):
+def test_every_committed_point_that_the_best_law_misses_has_a_cause(path, by):
     run = records.run(path)
     if not records.quietness(run).publishable:
         pytest.skip("too noisy to judge a law by")
-    weights, cache, linear, attention = records.parts_of(run)
-    law = partial(fit.smooth_max, sharpness=1, overhead=False)
-    inputs = weights, linear, np.maximum(cache, attention)
-    out = fit.leave_group_out(law, run.batch_size if by == "batch" else run.context, inputs, run.time)
+    laws = step_laws.judged(run)
+    out = laws[step_laws.best(laws)].left_out[by]
     found = misses.misses(run, out, by)
     assert all(miss.cause != misses.UNEXPLAINED for miss in found), found

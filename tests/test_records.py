@@ -3,19 +3,19 @@
 import json
 import os
 from dataclasses import asdict
-from functools import partial
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from lib import fit, records
+from lib import records, step_laws
 from lib.llama import stand_in
 from lib.model import model
 
 SMALL = stand_in(model("Llama-3-8B"), 4)
 POINTS = [(1, 128), (8, 128), (1, 1024), (8, 1024)]
 ALL_COMMITTED = sorted(path for path in records.FOLDER.glob("*.json") if not path.name.startswith("local"))
+ALL_COMMITTED += sorted((records.FOLDER / "again").glob("*.json"))
 
 
 def recorded(time_of, bandwidth_of=lambda round: 40e9, flop_rate_of=lambda round: 100e9, rounds=9, **changes):
@@ -202,12 +202,8 @@ def test_the_calibrated_law_predicts_what_it_has_not_seen(path):
     run = records.run(path)
     if not records.quietness(run).publishable:
         pytest.skip("too noisy to judge a law by")
-    weights, cache, linear, attention = records.parts_of(run)
-    inputs = weights, linear, np.maximum(cache, attention)
-    laws = [(partial(fit.smooth_max, sharpness=power, overhead=False), inputs) for power in (4, 2, 1)]
-    laws += [(fit.affine, (run.batch_size, run.context))]
-    outs = [fit.leave_group_out(law, run.batch_size, columns, run.time) for law, columns in laws]
-    out = min(outs, key=lambda one: np.median(np.abs(one.error)))
+    laws = step_laws.judged(run)
+    out = laws[step_laws.best(laws)].left_out["batch"]
     assert np.median(np.abs(out.error)) < 0.05
     assert np.quantile(np.abs(out.error), 0.95) < 0.15
     assert out.within.mean() > 0.8

@@ -33,11 +33,13 @@ from lib import (
     layer_shape,
     llama,
     measured,
+    misses,
     operating_point,
     prices,
     records,
     serving_records,
     serving_run,
+    step_laws,
 )  # fmt: skip
 from lib import deployment as deployments
 from lib.arrivals import ArrivalLaw
@@ -107,6 +109,10 @@ TIMES = 1.0 + 0.1 * BATCHES + 0.01 * BATCHES * CONTEXTS
 STRAIGHT = fit.affine(BATCHES, CONTEXTS, TIMES)
 RECORD = recorded(lambda batch, context, round: 0.01 * batch)
 RUN = records.summed_up("run", RECORD)
+WIDER = recorded(lambda batch, context, round: 0.01 + 0.002 * batch + 1e-6 * batch * context)
+WIDER["points"] += [point | {"batch_size": 3 * point["batch_size"]} for point in WIDER["points"]]
+WIDER["points"] += [point | {"context": 4 * point["context"]} for point in WIDER["points"]]
+WIDER_RUN = records.summed_up("wider", WIDER)
 MISSED = fit.LeftOut(
     predicted=RUN.time, lower=RUN.time, upper=RUN.time, error=np.full(4, 0.2), within=np.full(4, True)
 )
@@ -440,6 +446,7 @@ CALLS = {
         "assumed": call(model=TINY, dtype="fp32", points=((1, 16), (4, 64)), bandwidth=4e10, flop_rate=1e11),
         "write": call(path=RECORD_PATH, content=RECORD),
         "content_of": call(path=RECORD_PATH),
+        "relative_to": call(run=RUN, ceiling="copy"),
         "ceilings_of": call(visit=RECORD["points"][0]["visits"][0]),
         "run": call(path=RECORD_PATH),
         "summed_up": call(name=Text("run"), content=RECORD),
@@ -463,8 +470,14 @@ CALLS = {
         ),
         "version": call(),
     },
+    "step_laws": {
+        "Judged": Without("a result: judged makes it"),
+        "judged": call(run=WIDER_RUN),
+        "best": call(laws=step_laws.judged(WIDER_RUN)),
+    },
     "misses": {
         "Miss": Without("a result: misses makes it"),
+        "in_words": call(found=misses.misses(RUN, MISSED, "batch"), by="batch", limit=0.15),
         "misses": call(
             run=RUN,
             left_out=MISSED,
@@ -479,7 +492,7 @@ CALLS = {
     },
     "agreement": {
         "Agreement": Without("a result: agreement makes it"),
-        "agreement": call(one=RUN, other=RUN, limit=0.1),
+        "agreement": call(one=RUN, other=RUN, ceiling="read", limit=0.1),
         "table": call(compared=agreement.agreement(RUN, RUN)),
     },
     "bench": {
@@ -817,6 +830,7 @@ _FREE = "the part takes no time"
 # argument: {kind of value: why it is a good one}; for one function only, "function.argument".
 # A stricter function may refuse it all the same, by name.
 ALLOWED = {
+    "in_words.found": {"empty": "no point is missed"},
     **valid_queueing_calls.ALLOWED,
     "graph_sizes": {"empty": "the engine does not pad"},
     "prompt_host_time": {"zero": "the host takes no time"},
