@@ -585,9 +585,7 @@ CALLS = {
             compared=engine_runs.compared(ENGINE_STEPS, PREDICTION, ENGINE_RUNS),
             cause=engine_runs.explained(ENGINE_STEPS, ENGINE_RUNS),
         ),
-        "engine_ways": call(
-            prediction=PREDICTION, compared=engine_runs.compared(ENGINE_STEPS, PREDICTION, ENGINE_RUNS)
-        ),
+        "engine_ways": call(compared=engine_runs.compared(ENGINE_STEPS, PREDICTION, ENGINE_RUNS)),
     },
     "makespan": {
         "makespan": call(
@@ -600,6 +598,10 @@ CALLS = {
         "predicted": call(steps=ENGINE_STEPS, slots=[2]),
         "compared": call(steps=ENGINE_STEPS, prediction=PREDICTION, runs=ENGINE_RUNS),
         "explained": call(steps=ENGINE_STEPS, runs=ENGINE_RUNS),
+        "joined": call(
+            earlier=engine_runs.explained(ENGINE_STEPS, ENGINE_RUNS),
+            later=engine_runs.explained(ENGINE_STEPS, ENGINE_RUNS),
+        ),
         "committed": call(name=Text("vllm"), folder=SERVED_PATH.parent),
     },
     "loop_bus": {
