@@ -24,7 +24,7 @@ LAYERS = {
         *("batching", "engines", "step_time", "replica", "compiled_replica", "whole_batches"),
         *("simulation", "token_times", "queues", "kernel_table", "recorded_run", "replay"),
         *("calibrated_step", "first_token"),
-        *("decode", "records", "bench", "measurement"),
+        *("record_file", "records", "agreement", "step_laws", "misses", "step_race", "decode", "bench", "measurement"),
         *("cost", "batch_limit", "offer", "sensitivity", "market", "frontier", "production_day", "your_case"),
         *("boarding", "makespan", "bus", "serving_records", "serving_run", "engine_runs", "loop_bus"),
     ],
