@@ -23,14 +23,9 @@ LAYERS = {
     "systems": [
         *("batching", "engines", "step_time", "replica", "compiled_replica", "whole_batches"),
         *("simulation", "token_times", "queues", "kernel_table", "recorded_run", "replay"),
-<<<<<<< HEAD
         *("calibrated_step", "engine_iteration", "closed_loop", "first_token", "pause_record", "bursts"),
         *("memory_pressure", "public_first_tokens"),
-        *("decode", "records", "bench", "measurement"),
-=======
-        *("calibrated_step", "first_token"),
         *("record_file", "records", "agreement", "step_laws", "misses", "step_race", "decode", "bench", "measurement"),
->>>>>>> main
         *("cost", "batch_limit", "offer", "sensitivity", "market", "frontier", "production_day", "your_case"),
         *("boarding", "makespan", "bus", "serving_records", "serving_run", "engine_runs", "loop_bus"),
     ],
