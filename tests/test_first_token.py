@@ -152,7 +152,7 @@ def test_the_parts_of_the_record_add_up():
     table = pause_record.rows()
     cases = {}
     for at in range(len(table["mean"])):
-        if table["policy"][at] == "one by one":
+        if table["policy"][at] == "one by one" or table["experiment"][at] == "pressure":
             continue
         key = tuple(table[name][at] for name in ("experiment", "workload", "accelerator", "policy", "setting", "load"))
         cases.setdefault(key, {})[table["quantity"][at]] = table["mean"][at]
