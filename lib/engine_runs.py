@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from lib import arguments, records, simulation
+from lib import arguments, record_file, records, simulation
 from lib.batching import ContinuousBatching, DynamicBatching
 from lib.boarding import POLICIES, StepTimes
 from lib.latency import latencies
@@ -317,4 +317,4 @@ def committed(name, folder=FOLDER):
     """
     arguments.text("name", name)
     paths = [Path(folder) / f"{name}-{what}.json" for what in ("steps", "prediction", "run")]
-    return tuple(records.json_of(path) for path in paths) if all(path.exists() for path in paths) else None
+    return tuple(record_file.json_of(path) for path in paths) if all(path.exists() for path in paths) else None

@@ -22,6 +22,7 @@ import numpy as np
 import torch
 
 from lib import (
+    agreement,
     boarding,
     calibration,
     decode,
@@ -32,23 +33,27 @@ from lib import (
     layer_shape,
     llama,
     measured,
+    misses,
     operating_point,
     prices,
     records,
     serving_records,
     serving_run,
+    step_laws,
 )  # fmt: skip
 from lib import deployment as deployments
 from lib.arrivals import ArrivalLaw
 from lib.batching import ContinuousBatching, DynamicBatching, KVMemory
 from lib.calibrated_step import CalibratedStep
 from lib.capped_timeout import SojournLaw
+from lib.closed_loop import ClosedLoop
 from lib.first_token import Case
 from lib.footprint import BF16
 from lib.hardware import hardware
 from lib.kernel_table import KernelTable, kernel_table_in
 from lib.latency import ServiceLevel, latencies
 from lib.lengths import LengthLaw, MeasuredLengths
+from lib.memory_pressure import Pressure
 from lib.model import model
 from lib.recorded_run import recorded_run
 from lib.rigid_batch import StepLaw
@@ -62,6 +67,7 @@ from tests import valid_queueing_calls
 from tests.served import ENGINE_RUNS, ENGINE_STEPS
 from tests.served import SERVED as SERVED_CONTENT
 from tests.test_records import recorded
+from tests.test_step_race import RACED
 
 
 class Text(str):
@@ -106,6 +112,13 @@ TIMES = 1.0 + 0.1 * BATCHES + 0.01 * BATCHES * CONTEXTS
 STRAIGHT = fit.affine(BATCHES, CONTEXTS, TIMES)
 RECORD = recorded(lambda batch, context, round: 0.01 * batch)
 RUN = records.summed_up("run", RECORD)
+WIDER = recorded(lambda batch, context, round: 0.01 + 0.002 * batch + 1e-6 * batch * context)
+WIDER["points"] += [point | {"batch_size": 3 * point["batch_size"]} for point in WIDER["points"]]
+WIDER["points"] += [point | {"context": 4 * point["context"]} for point in WIDER["points"]]
+WIDER_RUN = records.summed_up("wider", WIDER)
+MISSED = fit.LeftOut(
+    predicted=RUN.time, lower=RUN.time, upper=RUN.time, error=np.full(4, 0.2), within=np.full(4, True)
+)
 RECORD_PATH = Path(tempfile.mkdtemp()) / "run.json"
 records.write(RECORD_PATH, RECORD)
 TINY = llama.stand_in(LLAMA, 64)
@@ -136,6 +149,11 @@ SERVED = recorded_run(KERNEL_FOLDER / "requests.csv")
 
 V100 = {"arrival_rate": 500.0, "fixed_time": 1.9e-3, "marginal_time": 1.4e-4}
 DEPLOYED = deployments.Deployment(hardware=H100, model=MIXTRAL, dtype="fp8", devices=2)
+DENSE = deployments.Deployment(hardware=H100, model=LLAMA, dtype="fp8", devices=2)
+LAW = (1.7e-5, 1.6e-5, 1.5, 1.9, 2.0, 2.0, 1.5, 1.7e-5)
+CLOSED = ClosedLoop(deployment=DENSE, engine="vLLM", users=4, input_tokens=64, output_tokens=8)
+PRESSED = Pressure(kv_tokens=1024, slots=8, longest=512)
+LOADED = simulate(TRACE, ContinuousBatching(slots=4), AffineStep(fixed=0.01), events=True)
 SCALES, CHATS = deployments.scales(DEPLOYED), deployments.traffic_of("azure-conversation")
 REPLICA = operating_point.replica(DEPLOYED, CHATS, slots=64)
 GRID = frontier.points(CHATS, models=("Llama-3-8B",), accelerators=("L40S",))
@@ -462,9 +480,9 @@ CALLS = {
         "Quietness": Without("a result: quietness makes it"),
         "assumed": call(model=TINY, dtype="fp32", points=((1, 16), (4, 64)), bandwidth=4e10, flop_rate=1e11),
         "write": call(path=RECORD_PATH, content=RECORD),
-        "write_whole": call(path=RECORD_PATH, content=RECORD, line_start=Text('{"round"')),
         "content_of": call(path=RECORD_PATH),
-        "json_of": call(path=RECORD_PATH),
+        "relative_to": call(run=RUN, ceiling="copy"),
+        "ceilings_of": call(visit=RECORD["points"][0]["visits"][0]),
         "run": call(path=RECORD_PATH),
         "summed_up": call(name=Text("run"), content=RECORD),
         "precision_of": call(run=RUN),
@@ -474,8 +492,43 @@ CALLS = {
         "quietness": call(run=RUN),
         "committed": call(folder=RECORD_PATH.parent),
         "own": call(folder=RECORD_PATH.parent),
+    },
+    "record_file": {
+        "Kind": Without("made where a kind of record is defined; tests/test_record_file.py tries what it refuses"),
+        "write": call(kind=records.KIND, path=RECORD_PATH, content=RECORD),
+        "content_of": call(kind=records.KIND, path=RECORD_PATH),
+        "json_of": call(path=RECORD_PATH),
+        "checked": call(kind=records.KIND, name=Text("content"), content=RECORD),
         "files_in": call(folder=RECORD_PATH.parent, own=True),
-        "checked": Without("takes marks by any name: what it refuses is tested in test_records and test_serving_run"),
+        "begun": call(
+            kind=records.KIND, output=RECORD_PATH.with_name("begun.json"), fresh=RECORD, started=lambda old: False
+        ),
+        "version": call(),
+    },
+    "step_laws": {
+        "Judged": Without("a result: judged makes it"),
+        "judged": call(run=WIDER_RUN),
+        "best": call(laws=step_laws.judged(WIDER_RUN)),
+    },
+    "misses": {
+        "Miss": Without("a result: misses makes it"),
+        "in_words": call(found=misses.misses(RUN, MISSED, "batch"), by="batch", limit=0.15),
+        "misses": call(
+            run=RUN,
+            left_out=MISSED,
+            by="batch",
+            limit=0.15,
+        ),
+    },
+    "step_race": {
+        "Race": Without("a result: races makes it"),
+        "races": call(content=RACED),
+        "recorded": call(path=RECORD_PATH),
+    },
+    "agreement": {
+        "Agreement": Without("a result: agreement makes it"),
+        "agreement": call(one=RUN, other=RUN, ceiling="read", limit=0.1),
+        "table": call(compared=agreement.agreement(RUN, RUN)),
     },
     "bench": {
         "Bench": Without("measurement makes it from a plan that was checked"),
@@ -497,7 +550,6 @@ CALLS = {
             output=RECORD_PATH,
         ),
         "measure": Without("it takes seconds; tests/test_measurement.py tries it"),
-        "version": call(),
         "main": Without("a command line; tests/test_measurement.py tries it"),
     },
     "decode": {
@@ -701,8 +753,54 @@ CALLS = {
         "alone": call(step=REAL_STEP, requests=TRACE),
         "one_by_one": call(step=REAL_STEP, requests=TRACE, load=0.5),
         "boarding_share": Without("takes the points that lib.serving checks: tested in test_first_token"),
-        "rows": Without("takes nothing"),
+        "later_than": call(target=1.0),
+    },
+    "pause_record": {
+        "rows": call(),
         "value": Without("takes the columns of the record: tested in test_first_token"),
+        "arrival_rate": Without("takes the columns of the record: tested in test_bursts"),
+        "curve": Without("takes the columns of the record: tested in test_bursts"),
+    },
+    "bursts": {
+        "Crossing": Without("a result"),
+        "crossing": call(load=[0.2, 0.4], share=[0.0, 0.1], half_width=[0.0, 0.01], level=0.01),
+        "bearable_load": call(variation=2.0, target=2.0),
+    },
+    "engine_iteration": {
+        "EngineIteration": call(deployment=DENSE, coefficients=LAW),
+    },
+    "closed_loop": {
+        "ClosedLoop": call(deployment=DENSE, engine="vLLM", users=4, input_tokens=64, output_tokens=8),
+        "FirstTokens": Without("a result"),
+        "kv_tokens": call(deployment=DENSE),
+        "policy_of": call(run=CLOSED),
+        "precision_of": call(run=CLOSED),
+        "regime": call(run=CLOSED),
+        "gathers": call(run=CLOSED),
+        "held_back": call(run=CLOSED, time_per_token=0.01),
+        "first_tokens": call(run=CLOSED, coefficients=LAW, rng=RNG),
+    },
+    "memory_pressure": {
+        "Pressure": call(kv_tokens=1024, slots=8, allocation="paged", longest=512),
+        "policy_of": call(pressure=PRESSED),
+        "that_fit": call(requests=TRACE, longest=512),
+        "pressed": call(requests=TRACE, pressure=PRESSED, step_time=AffineStep(fixed=0.01)),
+        "resident": call(run=LOADED, share=0.2),
+        "resident_by_campbell": call(run=LOADED, arrival_rate=1.0),
+    },
+    "public_first_tokens": {
+        "Prefills": Without("a result"),
+        "Regime": Without("a result"),
+        "prefills": call(),
+        "summed_kernels": call(step=REAL_STEP, batch=2, prompt_tokens=64),
+        "by_regime": call(),
+    },
+    "pause_tables": {
+        "first_tokens": call(),
+        "boarding": call(),
+        "useful_shares": call(workload="azure-conversation"),
+        "pressure": Without("takes the cases of the record: tested in test_pause_tables"),
+        "targets": call(variations=[1.0, 2.0]),
     },
     "simulation": {
         "FirstTokenParts": Without("a result"),
@@ -844,6 +942,7 @@ _FREE = "the part takes no time"
 # argument: {kind of value: why it is a good one}; for one function only, "function.argument".
 # A stricter function may refuse it all the same, by name.
 ALLOWED = {
+    "in_words.found": {"empty": "no point is missed"},
     **valid_queueing_calls.ALLOWED,
     "graph_sizes": {"empty": "the engine does not pad"},
     "prompt_host_time": {"zero": "the host takes no time"},
@@ -905,6 +1004,10 @@ ALLOWED = {
     "cached_price": {"zero": "a token may be free"},
     "cached_share": {"zero": "nothing was cached"},
     "one_by_one.load": {"zero": "a lone user"},
+    "crossing.share": {"zero": "none is late"},
+    "crossing.half_width": {"zero": "no doubt"},
+    "crossing.level": {"zero": "none may be late"},
+    "resident.share": {"zero": "all of it"},
     "good_share": {"zero": "none may be good"},
     "Traffic.output_cv2": {"zero": "all as long"},
     "batch_limit.time_per_token": {"infinity": "no target"},
