@@ -97,11 +97,11 @@ def engine_misses(compared, cause):
     ahead, off = (one / compared.measured - 1 for one in (compared.predicted, compared.retimed))
     return {
         "policy": [NAMES[policy] for policy in cause.policy], "slots": [str(slots) for slots in cause.slots],
-        "makespan, measured": [_span(compared.least[at], compared.most[at]) for at in spans],
-        "predicted in advance": [_off(ahead[at]) for at in spans], "steps timed again": [_off(off[at]) for at in spans],
-        "of it, steps that read prompts": [_off(part) for part in cause.boarding],
+        "makespan": [_span(compared.least[at], compared.most[at]) for at in spans],
+        "foretold": [_off(ahead[at]) for at in spans], "re-timed": [_off(off[at]) for at in spans],
+        "prompt steps": [_off(part) for part in cause.boarding],
         "other steps": [_off(part) for part in cause.decoding],
-        "mean TTFT": [_off(off[at]) for at in firsts], "mean TPOT": [_off(off[at]) for at in tokens],
+        "TTFT": [_off(off[at]) for at in firsts], "TPOT": [_off(off[at]) for at in tokens],
     }  # fmt: skip
 
 
@@ -152,4 +152,4 @@ def _span(least, most):
 
 
 def _off(share):
-    return f"{100 * share:+.1f} %"
+    return f"{100 * share:+.1f}\N{NO-BREAK SPACE}%"
