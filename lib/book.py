@@ -108,12 +108,13 @@ def _write_vega(path):
     """Write Vega, Vega-Lite and Vega-Embed as one plain script; their names stay inside a function."""
     versions = f"vega {vl_convert.get_vega_version()}, vega-lite {theme.VEGALITE_VERSION}"
     versions += f", vega-embed {vl_convert.get_vega_embed_version()}"
-    first = f"// {versions}; BSD-3-Clause. {theme.digest(theme.CONFIG)}\n"
+    narrow = {"below": theme.NARROW, "label": theme.NARROW_LABEL, "config": theme.NARROW_CONFIG}
+    settings = {"chartConfig": theme.CONFIG, "narrowChart": narrow}
+    first = f"// {versions}; BSD-3-Clause. {theme.digest(settings)}\n"
     if path.exists() and path.open(encoding="utf-8").readline() == first:
         return
     bundle = vl_convert.javascript_bundle(vl_version=theme.VEGALITE_VERSION)
-    config = json.dumps(theme.CONFIG)
-    text = f"{first}(function () {{\n{bundle}\nwindow.chartConfig = {config};\n}})();\n"
+    text = f"{first}(function () {{\n{bundle}\nObject.assign(window, {json.dumps(settings)});\n}})();\n"
     path.write_text(text, encoding="utf-8")
 
 

@@ -30,7 +30,7 @@ LAYERS = {
     "page": [
         *("expressions", "theme", "charts", "batch_charts", "bus_charts", "price_charts", "traced_case"),
         "waiting_charts",
-        *("prose", "claims", "figures", "downloads", "copies", "book"),
+        *("prose", "claims", "controls", "figures", "downloads", "copies", "book"),
     ],
 }
 LAYER_OF = {module: layer for layer, modules in LAYERS.items() for module in modules}
