@@ -30,7 +30,9 @@ LAYERS = {
     "page": [
         *("expressions", "theme", "charts", "batch_charts", "bus_charts", "price_charts", "traced_case"),
         "waiting_charts",
-        *("prose", "claims", "controls", "figures", "downloads", "copies", "book"),
+        *("prose", "article", "claims", "controls", "figures", "downloads", "copies", "book"),
+        *("evidence", "wall_evidence", "trip_evidence", "coach_evidence", "bus_evidence", "pause_evidence"),
+        "price_evidence",
     ],
 }
 LAYER_OF = {module: layer for layer, modules in LAYERS.items() for module in modules}

@@ -534,9 +534,11 @@ CALLS = {
         "main": Without("a command line; tests/test_serving_run.py tries it"),
     },
     "engine_runs": {
+        "Cause": Without("a result"),
         "Comparison": Without("a result"),
         "predicted": call(steps=ENGINE_STEPS, slots=[2]),
         "compared": call(steps=ENGINE_STEPS, prediction=PREDICTION, runs=ENGINE_RUNS),
+        "explained": call(steps=ENGINE_STEPS, runs=ENGINE_RUNS),
         "committed": call(name=Text("vllm"), folder=SERVED_PATH.parent),
     },
     "loop_bus": {
