@@ -135,7 +135,7 @@ def open_context(browser, theme="light", width=1280, scripts=True):
     context = browser.new_context(
         viewport={"width": width, "height": 900}, color_scheme=theme, java_script_enabled=scripts
     )
-    context.set_default_timeout(30_000)
+    context.set_default_timeout(60_000)
     context.add_init_script(_MEASURE_ROOM)
     context.route(OUTSIDE, lambda route: route.abort())
     return context
@@ -368,7 +368,8 @@ _PALE = """() => {
   };
   const over = ([r, g, b, a = 1], ground) => [r, g, b].map((value, at) => a * value + (1 - a) * ground[at]);
   const light = (colour) => {
-    const [r, g, b] = colour.map((value) => (value /= 255) <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4);
+    const linear = (value) => value <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4;
+    const [r, g, b] = colour.map((value) => linear(value / 255));
     return 0.2126 * r + 0.7152 * g + 0.0722 * b;
   };
   const ground = (node) => {
