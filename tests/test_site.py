@@ -333,7 +333,7 @@ _SHIFTS = """
       shifts.seen.push(...sources.map(({ node }) => node?.parentElement?.outerHTML.slice(0, 80)));
     }
   }).observe({ type: "layout-shift", buffered: true });
-  addEventListener("DOMContentLoaded", () => { document.documentElement.style.overflowAnchor = "none"; });
+  document.addEventListener("readystatechange", () => { document.documentElement.style.overflowAnchor = "none"; });
 """
 
 
