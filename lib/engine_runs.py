@@ -22,7 +22,7 @@ KEPT = ("date", "machine", "versions", "shape", "dtype", "prompt", "output_lengt
 
 
 class Cause(NamedTuple):
-    """Where a prediction and a run part: the steps themselves, or what they took. One row a case, makespans only.
+    """Where prediction and run part: the steps themselves, or what they took. One row a case, sorted as in `compared`.
 
     Attributes
     ----------
@@ -254,7 +254,7 @@ def explained(steps, runs):
             parts = [(wanted - took)[which].sum() / makespan for which in (boards > 0, boards == 0)]
             between = sum(sum(run["step_time"]) for run in rounds) / len(rounds) / makespan - 1
             rows.append((policy, slots, wanted.size, alike, *parts, between))
-    policy, *columns = zip(*rows, strict=True)
+    policy, *columns = zip(*sorted(rows, key=lambda row: row[:2]), strict=True)
     return Cause([*policy], *map(np.array, columns))
 
 
