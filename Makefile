@@ -3,7 +3,7 @@ SHELL := /bin/sh
 VENV  := .venv
 BIN   := $(VENV)/bin
 PAGES := index.md _config.yml _toc.yml references.bib CITATION.cff $(wildcard chapters/*.md)
-CODE  := $(wildcard lib/*.py lib/data/* lib/static/* lib/templates/* measurements/*.json measurements/*/*.json) scripts/build_book.py
+CODE  := $(wildcard lib/*.py lib/data/* lib/static/* lib/templates/* measurements/*.json measurements/*/*.json) scripts/build_book.py scripts/execute_chapters.py
 LOCK  := requirements.txt constraints.txt pyproject.toml
 
 .PHONY: help book test measure serve lab clean

@@ -6,6 +6,7 @@ traceback from the middle of a formula.
 """
 
 import difflib
+import math
 from numbers import Real
 
 import numpy as np
@@ -47,6 +48,8 @@ def number(name, value, *, least=None, above=None, most=None, whole=False, infin
     """
     if isinstance(value, Symbol):
         return value
+    if isinstance(value, float) and _passes(value, least, above, most, whole, infinite):
+        return float(value)
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, (Real, np.ndarray)):
         raise ValueError(f"{name} must be a number, got {value!r}")
     if np.ndim(value) != 0:
@@ -79,6 +82,8 @@ def array(name, values, *, least=None, above=None, most=None, whole=False, infin
     if raw.size == 0:
         raise ValueError(f"{name} must not be empty, got shape {raw.shape}")
     checked = raw.astype(float)
+    if checked.size == 1 and _passes(checked.item(), least, above, most, whole, infinite):
+        return checked
     _refuse(name, checked, np.isnan(checked), "a number")
     _refuse(name, checked, checked == -np.inf if infinite else np.isinf(checked), "finite")
     if least is not None:
@@ -90,6 +95,18 @@ def array(name, values, *, least=None, above=None, most=None, whole=False, infin
     if whole:
         _refuse(name, checked, np.isfinite(checked) & (checked != np.round(checked)), "a whole number")
     return checked
+
+
+def _passes(value, least, above, most, whole, infinite):
+    """Tell whether one float keeps the rules, without the arrays that a refusal needs: most calls end here."""
+    finite = -math.inf < value < math.inf
+    return (
+        (finite or (infinite and value == math.inf))
+        and (least is None or value >= least)
+        and (above is None or value > above)
+        and (most is None or value <= most)
+        and not (whole and finite and value != round(value))
+    )
 
 
 def _refuse(name, values, bad, rule):

@@ -1,8 +1,10 @@
 """The Sphinx side of the book: who it is by, what each page carries, what makes a build fail."""
 
 import json
+import multiprocessing
 import os
 import re
+from concurrent.futures import ProcessPoolExecutor
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -61,12 +63,23 @@ def site_of(repository):
     return f"https://{match[1].lower()}.github.io/{match[2]}/" if match else ""
 
 
+def beside(function, *arguments, **options):
+    """Return the future of a call in a second process: drawing takes seconds, and Sphinx uses one processor."""
+    return _second_process().submit(function, *arguments, **options)
+
+
+@cache
+def _second_process():
+    return ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn"))
+
+
 def setup(app):
     """Register the book with Sphinx."""
     for group, name in CITATION_PLUGINS:
         register_plugin(group, name, find_plugin(group, name), force=True)
     app.connect("config-inited", _describe_book, priority=100)
     app.connect("builder-inited", _write_static_files)
+    app.connect("env-updated", _write_vega)
     app.connect("html-page-context", _finish_page, priority=900)
     figures.register(app)
     downloads.register(app)
@@ -93,29 +106,45 @@ def _describe_book(app, config):
 
 
 def _write_static_files(app):
-    """Write the one bundle of Vega that all pages share, and the dark colours."""
+    """Write the dark colours, and have the one bundle of Vega made that all pages share."""
     folder = Path(app.outdir) / "_static"
     folder.mkdir(parents=True, exist_ok=True)
-    _write_vega(folder / "vega.js")
     (folder / "dark-charts.css").write_text(theme.dark_mode_css(), encoding="utf-8")
     for sheet in ("book.css", "dark-charts.css"):
         app.add_css_file(sheet)
     app.add_js_file("charts.js", loading_method="defer", priority=SCRIPT_ORDER)
     app.add_js_file("copies.js", loading_method="defer", priority=SCRIPT_ORDER)
+    app.vega_bundle = None if _is_vega(folder / "vega.js") else beside(bundle_of_vega)
 
 
-def _write_vega(path):
-    """Write Vega, Vega-Lite and Vega-Embed as one plain script; their names stay inside a function."""
+def bundle_of_vega():
+    """Return Vega, Vega-Lite and Vega-Embed as one plain script; their names stay inside a function."""
+    bundle = vl_convert.javascript_bundle(vl_version=theme.VEGALITE_VERSION)
+    settings = json.dumps(_chart_settings())
+    return f"{_first_line()}(function () {{\n{bundle}\nObject.assign(window, {settings});\n}})();\n"
+
+
+def _first_line():
     versions = f"vega {vl_convert.get_vega_version()}, vega-lite {theme.VEGALITE_VERSION}"
     versions += f", vega-embed {vl_convert.get_vega_embed_version()}"
+    return f"// {versions}; BSD-3-Clause. {theme.digest(_chart_settings())}\n"
+
+
+def _chart_settings():
+    """Return what charts.js needs to know of the theme."""
     narrow = {"below": theme.NARROW, "label": theme.NARROW_LABEL, "config": theme.NARROW_CONFIG}
-    settings = {"chartConfig": theme.CONFIG, "narrowChart": narrow}
-    first = f"// {versions}; BSD-3-Clause. {theme.digest(settings)}\n"
-    if path.exists() and path.open(encoding="utf-8").readline() == first:
-        return
-    bundle = vl_convert.javascript_bundle(vl_version=theme.VEGALITE_VERSION)
-    text = f"{first}(function () {{\n{bundle}\nObject.assign(window, {json.dumps(settings)});\n}})();\n"
-    path.write_text(text, encoding="utf-8")
+    return {"chartConfig": theme.CONFIG, "narrowChart": narrow}
+
+
+def _is_vega(path):
+    return path.exists() and path.open(encoding="utf-8").readline() == _first_line()
+
+
+def _write_vega(app, env):
+    """Write the bundle before the pages, which name it by its content."""
+    if app.vega_bundle:
+        path = Path(app.outdir) / "_static" / "vega.js"
+        path.write_text(app.vega_bundle.result(), encoding="utf-8")
 
 
 def _finish_page(app, pagename, templatename, context, doctree):

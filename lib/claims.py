@@ -89,6 +89,14 @@ def verdict(identity):
     return judge(claim, EVIDENCE[identity]()) if identity in EVIDENCE else Verdict(claim=claim, word=OPEN)
 
 
-def ledger():
-    """Return the verdicts on all claims, in order."""
-    return [verdict(identity) for identity in claims()]
+def ledger(owner=None):
+    """Return the verdicts on all claims, in order, or on those that the chapter `owner` decides.
+
+    Raises
+    ------
+    ValueError
+        If no claim has that owner.
+    """
+    if owner is not None:
+        arguments.choice("owner", owner, dict.fromkeys(claim.owner for claim in claims().values()))
+    return [verdict(claim.id) for claim in claims().values() if owner in (None, claim.owner)]

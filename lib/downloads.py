@@ -72,6 +72,15 @@ def _check_glue(app, env):
 
 
 def _executed(app, page):
+    """Return the notebook as `_read_executed` reads it, once for the check and the files."""
+    if not hasattr(app, "executed_pages"):
+        app.executed_pages = {}
+    if page not in app.executed_pages:
+        app.executed_pages[page] = _read_executed(app, page)
+    return app.executed_pages[page]
+
+
+def _read_executed(app, page):
     """Return the notebook with its outputs; what MyST-NB writes has none where execution was kept from before."""
     notebook = nbformat.read(Path(app.outdir).parent / "jupyter_execute" / f"{page}.ipynb", as_version=4)
     with suppress(KeyError):  # it failed, so nothing is kept

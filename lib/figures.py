@@ -283,6 +283,7 @@ def register(app):
     app.add_node(ChartNode)
     app.connect("env-purge-doc", _forget_page)
     app.connect("env-updated", _pages_with_gallery)
+    app.connect("env-updated", _draw_pictures)
     app.connect("doctree-resolved", _fill_in)
     app.connect("build-finished", _write_files)
 
@@ -301,6 +302,26 @@ def _fill_in(app, doctree, page):
         node.replace_self(nodes.raw("", _page_html(app, page, node), format="html"))
 
 
+def _draw_pictures(app, env):
+    """Have the PNGs of new and changed charts drawn, while Sphinx writes the pages."""
+    if app.builder.format == "html":
+        folder = Path(app.outdir) / FOLDER
+        app.pictures = {
+            key: book.beside(theme.static_png, record["svg"])
+            for key, record in _records(env).items() if not _is_drawn(folder, key, record)
+        }  # fmt: skip
+
+
+def _is_drawn(folder, key, record):
+    drawn = folder / f"{key}.svg"
+    return (folder / f"{key}.png").exists() and drawn.exists() and drawn.read_text("utf-8") == _marked(key, record)
+
+
+def _marked(key, record):
+    """Return the picture as a file that says of which chart and data it is."""
+    return f"<!-- {key}, data {theme.digest(record['spec'])} -->\n" + theme.on_white(record["svg"])
+
+
 def _write_files(app, error):
     """Write each figure's files beside the pages; a picture is drawn anew only when its chart changed."""
     if error or app.builder.format != "html":
@@ -310,15 +331,12 @@ def _write_files(app, error):
     kept = set()
     for key, record in _records(app.env).items():
         bibtex, _ = citation(edition, key, number(app.env, key), record)
-        mark = f"<!-- {key}, data {theme.digest(record['spec'])} -->\n"
         texts = {
-            "svg": mark + theme.on_white(record["svg"]), "csv": plotted_rows(record["spec"]), "bib": bibtex,
+            "svg": _marked(key, record), "csv": plotted_rows(record["spec"]), "bib": bibtex,
             "vl.json": json.dumps(record["spec"], indent=1) + "\n",
-        }
-        picture = folder / f"{key}.png"
-        drawn = folder / f"{key}.svg"
-        if not (picture.exists() and drawn.exists() and drawn.read_text(encoding="utf-8") == texts["svg"]):
-            picture.write_bytes(theme.static_png(record["svg"]))
+        }  # fmt: skip
+        if key in app.pictures:
+            (folder / f"{key}.png").write_bytes(app.pictures[key].result())
         for suffix, text in texts.items():
             (folder / f"{key}.{suffix}").write_text(text, encoding="utf-8")
         kept |= {f"{key}.{suffix}" for suffix in [*texts, "png"]}

@@ -15,8 +15,6 @@ import sys
 import time
 from pathlib import Path
 
-import yaml
-
 ROOT = Path(__file__).resolve().parent.parent
 PAGE_SIDE = {"book.py", "figures.py", "controls.py", "downloads.py", "copies.py"}  # read by Sphinx, not by the chapters
 PROBLEM = re.compile(r"\b(WARNING|ERROR|SEVERE|CRITICAL): |^(Exception occurred|Extension error)")
@@ -32,14 +30,18 @@ def digest(paths):
 
 
 def inputs():
-    """Return the digest of what chapters compute with, and of what the pages are made with."""
+    """Return the digests of what chapters compute with, of what the pages are made with, and of the chapters."""
     code = [*ROOT.glob("lib/*.py")]
     facts = [path for folder in ("lib/data", "measurements") for path in (ROOT / folder).rglob("*") if path.is_file()]
     lock = [ROOT / "requirements.txt", ROOT / "constraints.txt"]
     computed = [path for path in code if path.name not in PAGE_SIDE]
     dress = [path for folder in ("lib/static", "lib/templates") for path in (ROOT / folder).glob("*")]
     shown = [*code, *dress, *ROOT.glob("*.bib"), *ROOT.glob("_*.yml"), ROOT / "CITATION.cff"]
-    return {"executed": digest([*computed, *facts, *lock]), "pages": digest([*shown, *facts, *lock])}
+    texts = [*ROOT.glob("*.md"), *ROOT.glob("chapters/*.md"), ROOT / "_toc.yml"]
+    return {
+        "executed": digest([*computed, *facts, *lock]), "pages": digest([*shown, *facts, *lock]),
+        "chapters": digest(texts),
+    }  # fmt: skip
 
 
 def drop_stale(build, now):
@@ -59,38 +61,23 @@ def drop_stale(build, now):
     (build / "pages.sha256").unlink(missing_ok=True)  # until the build succeeds
 
 
-def execute_ahead(cache):
-    """Execute the chapters side by side where nothing is kept; Sphinx alone does it one after another.
+def execute_ahead(build, now):
+    """Execute what no executed copy is kept of, side by side; Sphinx alone does it one after another.
 
-    A chapter that fails, or that sets times of its own, is left to Sphinx, which says what is wrong.
+    What fails there is left to Sphinx, which says what is wrong.
     """
-    from jupyter_cache import get_cache
-    from jupyter_cache.executors import load_executor
-
-    settings = yaml.safe_load((ROOT / "_config.yml").read_text(encoding="utf-8"))["execute"]
-    contents = re.findall(r"(?m)^ *(?:- file|root): *(\S+)", (ROOT / "_toc.yml").read_text(encoding="utf-8"))
-    chapters = [page for page in (ROOT / f"{name}.md" for name in contents) if _has_plain_cells(page)]
-    kept = get_cache(cache)
-    for chapter in chapters:
-        print(f"{chapter.relative_to(ROOT)}: Executing notebook, {os.cpu_count()} at a time", flush=True)
-        kept.add_nb_to_project(str(chapter), read_data={"name": "myst_nb_md", "type": "plugin"})
-    load_executor("local-parallel", kept).run_and_cache(timeout=settings["timeout"])
-
-
-def _has_plain_cells(page):
-    if not page.exists():
-        return False
-    front_matter = page.read_text(encoding="utf-8").split("\n---\n")[0]
-    return "kernelspec:" in front_matter and "mystnb:" not in front_matter
+    record = build / "chapters.sha256"
+    if (build / ".executed").exists() and record.exists() and record.read_text() == now["chapters"]:
+        return
+    record.unlink(missing_ok=True)  # until the build succeeds
+    subprocess.run([sys.executable, str(ROOT / "scripts" / "execute_chapters.py")], cwd=ROOT, check=False)
 
 
 def run():
     """Run Jupyter Book, show its progress, and return its exit status and the lines that complain."""
     command = [sys.executable, "-c", "from jupyter_book.cli.main import main; main()", "build", str(ROOT)]
     command += ["--warningiserror", "--nitpick", "--keep-going"]
-    process = subprocess.Popen(
-        command, cwd=ROOT, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
-    )
+    process = subprocess.Popen(command, cwd=ROOT, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     problems = []
     for line in process.stdout:
         sys.stdout.write(line)
@@ -104,9 +91,9 @@ def run():
 def main():
     build, now, started = ROOT / "_build", inputs(), time.monotonic()
     os.environ.update(BOOK_BUILD="1", PYTHONHASHSEED="0", SOURCE_DATE_EPOCH="0")
+    os.environ["OPENBLAS_NUM_THREADS"] = "1"  # chapters share the processors, and sums keep their order
     drop_stale(build, now)
-    if not (build / ".executed").exists():
-        execute_ahead(build / ".executed")
+    execute_ahead(build, now)
     status, problems = run()
     if status or problems:
         print(f"\nThe book was not built: {len(problems)} problems.", file=sys.stderr)
@@ -116,7 +103,8 @@ def main():
             text = COLOUR.sub("", report.read_text(encoding="utf-8"))
             print(f"\n{report.relative_to(build)}:\n{text[-2500:]}", file=sys.stderr)
         return status or 1
-    (build / "pages.sha256").write_text(now["pages"])
+    for name in ("pages", "chapters"):
+        (build / f"{name}.sha256").write_text(now[name])
     print(f"Built in {time.monotonic() - started:.0f} s.")
     return 0
 

@@ -3,6 +3,7 @@
     python scripts/mutation_report.py                    all that is not known yet, until done or stopped
     python scripts/mutation_report.py --seconds 600      for so long; run again to go on
     python scripts/mutation_report.py --only bulk erlang   some modules
+    python scripts/mutation_report.py --survivors        those that no test killed, once there are better tests
     python scripts/mutation_report.py --show             the record in words; tries nothing
 
 Each mutant swaps + and -, * and /, < and <=, drops a term, a factor or a sign, or moves a number
@@ -176,11 +177,13 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", nargs="+", choices=MODULES, default=MODULES, help="modules to try")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="stop after this time; run again to go on")
+    parser.add_argument("--survivors", action="store_true", help="try again only those that survived")
     parser.add_argument("--show", action="store_true", help="say what the record holds, and try nothing")
     options = parser.parse_args()
     end, functions = time.monotonic() + options.seconds, known()
     found = all_mutants(compiled=not options.show)
     untried, survived = ([one for one in part if one.module in options.only] for part in opened(functions, found))
+    untried = [] if options.survivors else untried
     if (untried or survived) and not options.show:
         from scripts.mutation import warm
 

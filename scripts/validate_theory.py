@@ -31,7 +31,7 @@ COLUMNS = (
     *("function", "setting", "load", "requests", "kind"),
     *("expected", "simulated", "half_width", "error", "agrees"),
 )
-WITH_LOAD = singly.CASES | in_batches.CASES | shared.CASES
+WITH_LOAD = singly.CASES | in_batches.CASES | shared.CASES | in_batches.LATER
 WITHOUT_LOAD = loadless.CASES
 
 
@@ -73,6 +73,15 @@ def written(row):
     return {name: f"{value:.5g}" if isinstance(value, float) else str(value) for name, value in row.items()}
 
 
+def drawn():
+    """Return every experiment with its load and its generator: running some of them changes none of the others."""
+    known = [(name, load) for name in WITH_LOAD if name not in in_batches.LATER for load in LOADS]
+    known += [(name, "") for name in WITHOUT_LOAD] + [(name, load) for name in in_batches.LATER for load in LOADS]
+    seeds = dict(zip(known, np.random.SeedSequence(SEED).spawn(len(known)), strict=True))
+    return {name: {load: seeds[name, load] for load in (LOADS if name in WITH_LOAD else [""])}
+            for name in WITH_LOAD | WITHOUT_LOAD}  # fmt: skip
+
+
 def committed():
     """Return the rows of the record as it stands."""
     with OUT.open(newline="", encoding="utf-8") as opened:
@@ -85,12 +94,11 @@ def main():
     options = parser.parse_args()
     names = options.only or [*WITH_LOAD, *WITHOUT_LOAD]
     known = committed() if options.only else []
-    # A generator for each experiment and load: running some of them changes none of the others.
-    seeds = np.random.SeedSequence(SEED).spawn(len(WITH_LOAD) * len(LOADS) + len(WITHOUT_LOAD))
     record = []
-    for name, case in (WITH_LOAD | WITHOUT_LOAD).items():
-        for load in LOADS if name in WITH_LOAD else [""]:
-            seed, experiment, began = seeds.pop(0), case(load) if load else case(), time.monotonic()
+    for name, seeds in drawn().items():
+        case = (WITH_LOAD | WITHOUT_LOAD)[name]
+        for load, seed in seeds.items():
+            experiment, began = case(load) if load else case(), time.monotonic()
             if name not in names:
                 record += [row for row in known if (row["setting"], row["load"]) == (experiment.setting, str(load))]
                 continue

@@ -276,7 +276,7 @@ def test_a_built_book_wants_nothing(made):
     [
         *("lib/data/accelerators.csv", "lib/data/models.bib", "lib/roofline.py", "lib/static/book.css"),
         *("chapters/one.md", "measurements/one.json", "index.md", "_toc.yml", "_config.yml", "references.bib"),
-        *("CITATION.cff", "scripts/build_book.py"),
+        *("CITATION.cff", "scripts/build_book.py", "scripts/execute_chapters.py"),
     ],
 )
 def test_a_touched_file_wants_a_new_book(made, name):

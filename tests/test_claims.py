@@ -25,6 +25,14 @@ def test_the_ledger_keeps_the_seventeen_claims_and_their_owners():
         assert [claim.id for claim in article.claims().values() if claim.owner == owner] == identities.split()
 
 
+def test_the_ledger_of_a_chapter_holds_its_claims_alone():
+    for owner in dict.fromkeys(claim.owner for claim in claims.claims().values()):
+        mine = [verdict for verdict in claims.ledger() if verdict.claim.owner == owner]
+        assert claims.ledger(owner) == mine
+    with pytest.raises(ValueError, match=r"owner must be one of .*, got 'validation'"):
+        claims.ledger("validation")
+
+
 @pytest.mark.parametrize("identity", IDS)
 def test_swapped_inputs_get_the_other_wording(identity):
     claim, evidence = article.claims()[identity], claims.EVIDENCE[identity]()

@@ -131,3 +131,9 @@ def test_simulated_continuous_batching_agrees():
     assert_mean_is(queue.resident, resident)
     assert_mean_is(queue.residual_step, stepping / 2)
     assert_mean_is(1.3 * queue.wait, waiting, precision=0.15)
+
+
+def test_in_a_sweep_too_an_unstable_queue_has_every_slot_taken():
+    laws = occupancy_law([0.1, 1e3, 1e6], 50, [0.02, 0.03, 0.04, 0.05])
+    assert_allclose(laws[1:], [[0, 0, 0, 0, 1]] * 2)
+    assert laws[0, 0] > 0.8

@@ -130,7 +130,7 @@ def test_a_deployment_and_the_loose_assembly_agree_where_both_exist():
 def live(browser, tmp_path_factory):
     """The figure alone on a page, drawn by the bundle that the book ships."""
     folder = tmp_path_factory.mktemp("case")
-    book._write_vega(folder / "vega.js")
+    (folder / "vega.js").write_text(book.bundle_of_vega(), encoding="utf-8")
     traced = traced_case.traced_case()
     spec = theme.specification(price_charts.your_numbers(
         traced.catalogues, START, traced.traced, caveat="Caveat.", description="A description of what the chart shows."
