@@ -82,18 +82,26 @@ def example_times(machine):
     -------
     tuple of float
         Seconds. 100 GB in 16 bit are 50e9 parameters, and each takes part in 2 FLOP.
+
+    Raises
+    ------
+    ValueError
+        If `machine` is none.
     """
+    arguments.record("machine", machine, hardware.Hardware)
     parameters = WEIGHT_BYTES / footprint.dtype_bytes("bf16")
     return WEIGHT_BYTES / machine.bandwidth, 2 * parameters / hardware.peak_flop_rate(machine, "bf16")
 
 
-def token_price(batch_size):
-    """Return what a million output tokens cost by the article's own numbers, on a server of 8 at the middle rent.
+def token_price(batch_size, *, rent="middle"):
+    """Return what a million output tokens cost by the article's own numbers, on a server of 8.
 
     Parameters
     ----------
     batch_size : float
         Users in a trip, at least 1; may be infinite.
+    rent : str
+        "low", "middle" or "high": which of the range.
 
     Returns
     -------
@@ -103,8 +111,9 @@ def token_price(batch_size):
     Raises
     ------
     ValueError
-        If there are fewer users.
+        If there are fewer users, or no such rent.
     """
     batch_size = arguments.number("batch_size", batch_size, least=1, infinite=True)
     each = TRANSFER_TIME / batch_size + ARITHMETIC_TIME
-    return MILLION * SERVER * prices.rent(MACHINE).middle * each
+    asked = getattr(prices.rent(MACHINE), arguments.choice("rent", rent, ("low", "middle", "high")))
+    return MILLION * SERVER * asked * each

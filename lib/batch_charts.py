@@ -55,8 +55,10 @@ def slots(schedules, *, names, description):
     return theme.finished(bars, description, height=14 * len(order))
 
 
-def curves(lines, points, *, x, y, x_axis=None, y_axis=None, columns=None, description):
+def curves(lines, points, *, x, y, x_axis=None, y_axis=None, columns=None, bare=None, description):
     """Return curves, and simulated points with their intervals; points are never joined.
+
+    With `bare`, every line has simulated points on it or is named there.
 
     Parameters
     ----------
@@ -70,12 +72,22 @@ def curves(lines, points, *, x, y, x_axis=None, y_axis=None, columns=None, descr
         Options of Altair's axes.
     columns : int, optional
         Of the legend.
+    bare : sequence of str, optional
+        Lines without points, by legend text: what is true by definition. Leave it out and nothing is checked.
     description : str
 
     Returns
     -------
     altair.LayerChart
+
+    Raises
+    ------
+    ValueError
+        If a line has no points and is not in `bare`.
     """
+    alone = _without_points(lines, points) if bare is not None else []
+    if {*alone} - {*(bare or ())}:
+        raise ValueError(f"bare must name the lines without simulated points, {alone}, got {[*bare]}")
     across = alt.X("x:Q", title=x[0]).scale(**x[1]).axis(**(x_axis or {}))
     up = alt.Y("y:Q", title=y[0]).scale(**y[1]).axis(**(y_axis or {}))
     grid = theme.rows(
@@ -93,6 +105,25 @@ def curves(lines, points, *, x, y, x_axis=None, y_axis=None, columns=None, descr
         strokeDash=alt.StrokeDash("series:N", legend=legend).scale(domain=[*lines], range=dashes),
     )  # fmt: skip
     return theme.finished(alt.layer(drawn, *_simulated(points, across, (y[0], up), shown)), description)
+
+
+def _without_points(lines, points):
+    """Return the names of the lines on which fewer than two simulated points lie.
+
+    A point lies on a line that passes within three half-widths of it, or within 3 % of its value.
+    """
+    if not points:
+        return [*lines]
+    at, mean, low, high = (np.concatenate([one[part] for one in points.values()]) for part in range(4))
+    slack = np.maximum(1.5 * (high - low), 0.03 * np.abs(mean))
+    alone = []
+    for name, (*_, x, values) in lines.items():
+        order = np.argsort(x)
+        inside = (at >= np.min(x) - 1e-9) & (at <= np.max(x) + 1e-9)
+        near = np.abs(np.interp(at, np.asarray(x)[order], np.asarray(values)[order]) - mean) <= slack
+        if np.unique(at[inside & near]).size < 2:
+            alone.append(name)
+    return alone
 
 
 def _simulated(points, across, up, shown):
@@ -125,8 +156,8 @@ def calculator(along, here, *, description):
     along : dict of str to str
         Formulas in order, in the sliders and in ``datum.share``, from 0 to 1: ``wait`` and ``mean`` (s) are drawn.
     here : dict of str to str
-        Formulas in order, in the sliders: ``wait``, ``mean``, ``size``, ``busy``, ``greedy_mean``,
-        ``greedy_busy``, ``best``, ``raw_load``; times in s.
+        Formulas in order, in the sliders: ``wait``, ``mean``, ``p99``, ``busy``, the same with ``greedy_`` for no
+        timeout, ``best``, ``cap``, ``pass`` (the time of a batch of one), ``raw_load``; times in s.
     description : str
 
     Returns
@@ -147,11 +178,15 @@ def calculator(along, here, *, description):
     text = one.transform_calculate(
         text=(
             f"!({stable})?['more arrives than the server can do']:"
-            "['no timeout: mean '+format(1000*datum.greedy_mean,'.3~r')+' ms, busy '"
-            "+format(100*datum.greedy_busy,'.0f')+' %',"
-            "format(datum.wait_ms,'.3~r')+' ms: mean '+format(datum.mean_ms,'.3~r')+' ms ('"
-            "+format(100*(datum.mean/datum.greedy_mean-1),'+.2r')+' %), busy '+format(100*datum.busy,'.0f')+' %',"
-            "'best timeout: '+format(1000*datum.best,'.3~r')+' ms; mean batch '+format(datum.size,'.3~r')]"
+            "['no timeout: mean '+format(1000*datum.greedy_mean,'.3~r')+' ms, P99 '"
+            "+format(1000*datum.greedy_p99,'.3~r')+' ms',"
+            "format(datum.wait_ms,'.3~r')+' ms: mean '+format(100*(datum.mean/datum.greedy_mean-1),'+.1f')"
+            "+' %, P99 '+format(100*(datum.p99/datum.greedy_p99-1),'+.1f')+' %',"
+            "'busy '+format(100*datum.busy,'.0f')+' % instead of '+format(100*datum.greedy_busy,'.0f')+' %',"
+            "'best timeout '+format(1000*datum.best,'.3~r')+' ms, cap from '+datum.cap+' up',"
+            "datum.raw_load>0.9?'near saturation: measure before you trust it':"
+            "own/1000>datum.pass?'longer than a pass: shown at a pass':"
+            "'if arrivals are random and passes alike']"
         )
     ).mark_text(align="left", baseline="bottom", fontSize=13, lineBreak="\n").encode(
         x=alt.value(8), y=alt.value(300), text="text:N"

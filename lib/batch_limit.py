@@ -65,10 +65,35 @@ def batch_limit(replica, time_per_token):
     time_per_token = arguments.number("time_per_token", time_per_token, above=0, infinite=True)
     fixed, marginal = affine_step(np.maximum.accumulate(replica.step_time))
     line = float(batch_law.largest_batch_within(time_per_token, max(fixed, 0.0), marginal))
-    within = np.flatnonzero(replica.step_time <= time_per_token)
-    slots = int(within[-1]) + 1 if within.size else 0
+    slots = int(slots_within(replica, time_per_token))
     binds = BINDS[2] if not slots else BINDS[1] if slots == replica.step_time.size else BINDS[0]
     return BatchLimit(slots, binds, line)
+
+
+def slots_within(replica, time_per_token):
+    """Return the most residents with which no mean step exceeds each of several targets.
+
+    Parameters
+    ----------
+    replica : Replica
+    time_per_token : array_like
+        Targets, s, above 0; may be infinite.
+
+    Returns
+    -------
+    ndarray of int
+        In the shape of the targets; 0 where even one resident is too slow.
+
+    Raises
+    ------
+    ValueError
+        If an argument breaks its rule.
+    """
+    arguments.record("replica", replica, Replica)
+    targets = arguments.array("time_per_token", time_per_token, above=0, infinite=True)
+    # Longest step of this many residents or more: it never falls, so the target's place in it can be searched.
+    at_least = np.minimum.accumulate(replica.step_time[::-1])[::-1]
+    return np.searchsorted(at_least, targets, side="right")
 
 
 def token_budget(replica, slots, gap):

@@ -159,12 +159,13 @@ class Bench:
             return _digits(amount / self.clock(call, 1)[0])
 
     def visit(self, batch_size, context):
-        """Return the times of some steps, the first dropped, and the ceilings measured around them."""
+        """Return the times of some steps, the first dropped, and each ceiling right before and right after them."""
         step = self.step(batch_size, context)
         count = min(max(round(TIMED_FOR / self.clock(step, 1)[0]), 1), MOST_STEPS)
-        before = {name: self.rate(name) for name in ("read", "matrix_vector")}
-        times = {"time": [_digits(seconds) for seconds in self.clock(step, count)]}
-        return before | times | {name: self.rate(name) for name in ("copy", "matrix_multiply")}
+        before = {name: self.rate(name) for name in self.ceilings}
+        times = [_digits(seconds) for seconds in self.clock(step, count)]
+        after = {name: self.rate(name) for name in self.ceilings}
+        return {"time": times} | {name: [before[name], after[name]] for name in self.ceilings}
 
 
 def _digits(value):

@@ -105,13 +105,11 @@ def engine_misses(compared, cause):
     }  # fmt: skip
 
 
-def engine_ways(prediction, compared):
+def engine_ways(compared):
     """Return the makespans of an engine as `lib.bus_charts.three_ways` takes them.
 
     Parameters
     ----------
-    prediction : dict
-        As it was written down before the runs.
     compared : lib.engine_runs.Comparison
 
     Returns
@@ -122,25 +120,18 @@ def engine_ways(prediction, compared):
     Raises
     ------
     ValueError
-        If an argument breaks its rule.
+        If it is none.
     """
     spans = _rows(compared, "makespan")
-    mine = {policy: [at for at in spans if compared.policy[at] == policy] for policy in POLICIES}
-    mine = {policy: rows for policy, rows in mine.items() if rows}
-    cases = arguments.record("prediction", prediction, dict)["cases"]
-    columns = {
-        policy: (np.array([float(case[key]) for case in cases if case["policy"] == policy])
-                 for key in ("slots", "makespan"))
-        for policy in mine
-    }  # fmt: skip
-    return (
-        {NAMES[policy]: (*LOOKS[policy], *both) for policy, both in columns.items()},
-        {NAMES[one]: (compared.slots[at].astype(float), *[compared.retimed[at]] * 3) for one, at in mine.items()},
-        {
-            NAMES[one]: (compared.slots[at].astype(float), compared.measured[at], compared.least[at], compared.most[at])
-            for one, at in mine.items()
-        },
-    )
+    theory, simulated, measured = {}, {}, {}
+    for policy in POLICIES:
+        mine = [at for at in spans if compared.policy[at] == policy]
+        if mine:
+            slots, name = compared.slots[mine].astype(float), NAMES[policy]
+            theory[name] = (*LOOKS[policy], slots, compared.predicted[mine])
+            simulated[name] = (slots, *[compared.retimed[mine]] * 3)
+            measured[name] = (slots, compared.measured[mine], compared.least[mine], compared.most[mine])
+    return theory, simulated, measured
 
 
 def _cases(cases):

@@ -100,3 +100,29 @@ def ledger(owner=None):
     if owner is not None:
         arguments.choice("owner", owner, dict.fromkeys(claim.owner for claim in claims().values()))
     return [verdict(claim.id) for claim in claims().values() if owner in (None, claim.owner)]
+
+
+def columns(owner):
+    """Return the verdicts of one chapter as columns of a table.
+
+    Parameters
+    ----------
+    owner : str
+        The chapter.
+
+    Returns
+    -------
+    dict of str to list of str
+
+    Raises
+    ------
+    ValueError
+        If it owns no claim.
+    """
+    mine = ledger(owner)
+    return {
+        "claim": [one.claim.id for one in mine],
+        "verdict": [f"**{one.word}**" for one in mine],
+        "decided by": [f"{one.claim.number}: {one.number}; {one.claim.edge_number}: {one.edge}" for one in mine],
+        "limits": [one.sentence for one in mine],
+    }

@@ -9,9 +9,11 @@ import numpy as np
 
 from lib import arguments
 from lib.bulk import bulk_queue
+from lib.capped_timeout import sojourn_law, sojourn_quantile
 from lib.domains import single
 from lib.rigid_batch import StepLaw
 from lib.timeout_batching import (
+    setting_of,
     timeout_batch_size,
     timeout_busy_fraction,
     timeout_size_law,
@@ -51,9 +53,9 @@ class Advice(NamedTuple):
 
     Attributes
     ----------
-    greedy, best, harmless, own : Dispatch
+    greedy, best, harmless, own, capped : Dispatch
         No timeout; the timeout of the least mean; the longest that lengthens the mean by no more than the
-        loss that was allowed; and the operator's own, or again the best.
+        loss that was allowed; the operator's own, or again the best; and no timeout with `batch_cap`.
     batch_cap : int
         The smallest cap that lengthens the greedy mean by no more than that loss.
     cautions : tuple of str
@@ -64,17 +66,22 @@ class Advice(NamedTuple):
     best: Dispatch
     harmless: Dispatch
     own: Dispatch
+    capped: Dispatch
     batch_cap: int
     cautions: tuple
 
 
-def dispatched(arrival_rate, fixed_time, marginal_time, timeout):
-    """Return what a timeout does to a server without a cap.
+def dispatched(arrival_rate, fixed_time, marginal_time, timeout, *, batch_cap=np.inf):
+    """Return what a timeout and a cap do to a server.
 
     Parameters
     ----------
-    arrival_rate, fixed_time, marginal_time, timeout : float
+    arrival_rate, fixed_time, marginal_time : float
         As in `lib.timeout_batching.timeout_batch_size`; load below 1.
+    timeout : float
+        Seconds, at least 0; may be longer than a pass.
+    batch_cap : int
+        At least 1, and large enough for the arrivals; may be infinite.
 
     Returns
     -------
@@ -83,17 +90,30 @@ def dispatched(arrival_rate, fixed_time, marginal_time, timeout):
     Raises
     ------
     ValueError
-        If an argument leaves its domain, or the load is not below 1.
+        If an argument leaves its domain, or the server cannot keep up.
 
     Notes
     -----
-    All exact, by `lib.timeout_batching`. Source: [derived].
+    Without a cap, and up to a timeout of a pass of one, exact by `lib.timeout_batching`; otherwise
+    solved on a grid by `lib.capped_timeout`. Source: [derived].
     """
-    setting = (arrival_rate, fixed_time, marginal_time, timeout)
-    p99 = timeout_sojourn_quantile(0.99, *setting)
-    mean, size, busy = (float(each(*setting)) for each in (
-        timeout_sojourn_time, timeout_batch_size, timeout_busy_fraction))  # fmt: skip
-    return Dispatch(float(timeout), mean, p99, size, busy)
+    rate, fixed, marginal, _ = setting_of(arrival_rate, fixed_time, marginal_time, 0.0)
+    timeout, cap = arguments.number("timeout", timeout, least=0), single(batch_cap=batch_cap)
+    if np.isinf(cap) and timeout <= (fixed + marginal) * (1 + 1e-12):
+        setting = (rate, fixed, marginal, timeout)
+        p99 = timeout_sojourn_quantile(0.99, *setting)
+        mean, size, busy = (float(each(*setting)) for each in (
+            timeout_sojourn_time, timeout_batch_size, timeout_busy_fraction))  # fmt: skip
+        return Dispatch(timeout, mean, p99, size, busy)
+    if np.isinf(cap):  # more than come while the oldest waits and a batch runs, to nine deviations
+        most = (rate * (fixed + timeout) + 1) / (1 - rate * marginal)
+        cap = int(most + 9 * np.sqrt(most / (1 - rate * marginal)) + 12)
+    times = fixed + marginal * np.arange(1, int(cap) + 1)[:, None]
+    if rate * times[-1, 0] >= cap:
+        raise ValueError(f"batch_cap must be large enough for arrival_rate ({rate:g}), got {int(cap)}")
+    cells = max(10, int(300 * times[0, 0] / times[-1, 0]))
+    law = sojourn_law(rate, times, np.ones_like(times), timeout, cells=cells)
+    return Dispatch(timeout, law.mean, sojourn_quantile(law, 0.99), law.mean_batch, law.busy_fraction)
 
 
 def smallest_cap(arrival_rate, fixed_time, marginal_time, loss):
@@ -132,7 +152,7 @@ def smallest_cap(arrival_rate, fixed_time, marginal_time, loss):
     return high
 
 
-def advised(arrival_rate, fixed_time, marginal_time, *, timeout=None, loss=0.01):
+def advised(arrival_rate, fixed_time, marginal_time, *, timeout=None, batch_cap=np.inf, loss=0.01):
     """Return timeout and batch cap for a server, what they gain and lose, and where the rule ends.
 
     Parameters
@@ -140,9 +160,11 @@ def advised(arrival_rate, fixed_time, marginal_time, *, timeout=None, loss=0.01)
     arrival_rate, fixed_time, marginal_time : float
         As in `dispatched`.
     timeout : float, optional
-        The operator's own, s, at most the time of a batch of one.
+        The operator's own, s; may be longer than a pass.
+    batch_cap : int
+        The operator's own, as in `dispatched`.
     loss : float
-        Share of the mean that the operator would give for larger batches, above 0.
+        Share of the mean that the operator would give for larger batches or for a smaller cap, above 0.
 
     Returns
     -------
@@ -151,31 +173,39 @@ def advised(arrival_rate, fixed_time, marginal_time, *, timeout=None, loss=0.01)
     Raises
     ------
     ValueError
-        If an argument leaves its domain, or the load is not below 1.
+        If an argument leaves its domain, or the server cannot keep up.
 
     Notes
     -----
     For mean latency. A started pass with a price of its own is the business of
     `lib.control_limit.best_control_limit`. Source: [derived].
     """
-    rate, fixed, marginal = single(arrival_rate=arrival_rate, fixed_time=fixed_time, marginal_time=marginal_time)
-    cap = smallest_cap(rate, fixed, marginal, loss)
+    server = rate, fixed, marginal = single(
+        arrival_rate=arrival_rate, fixed_time=fixed_time, marginal_time=marginal_time
+    )
+    cap = smallest_cap(*server, loss)
     best = min(float(best_timeout(rate, fixed)), fixed + marginal)
-    harmless = harmless_timeout(rate, fixed, marginal, loss)
-    greedy, best, harmless = (dispatched(rate, fixed, marginal, each) for each in (0.0, best, harmless))
-    own = best if timeout is None else dispatched(rate, fixed, marginal, timeout)
-    return Advice(greedy, best, harmless, own, cap, _cautions(rate, fixed, marginal, harmless.timeout))
+    longest = harmless_timeout(*server, loss)
+    greedy, best, harmless = (dispatched(*server, each) for each in (0.0, best, longest))
+    own = dispatched(*server, best.timeout if timeout is None else timeout, batch_cap=batch_cap)
+    capped = dispatched(*server, 0.0, batch_cap=cap)
+    own_time = fixed + marginal * min(batch_cap, cap)
+    cautions = _cautions(server, longest, rate * own_time / min(batch_cap, cap))
+    return Advice(greedy, best, harmless, own, capped, cap, cautions)
 
 
-def _cautions(rate, fixed, marginal, longest):
-    """Return the conditions of the rule, with the numbers that this server gives them."""
+def _cautions(server, longest, load):
+    """Return the conditions of the rule, with the numbers that this server gives them; `load` is that of the cap."""
+    rate, fixed, marginal = server
     found = [
-        "arrivals are Poisson: bursts bring company by themselves, and lulls none",
+        "arrivals are Poisson: where they come in tight bursts a short wait may pay, and the cap must hold a burst",
         "a pass of the same size takes the same time, and its size adds to it in proportion",
     ]
     mean, slower = (float(timeout_sojourn_time(rate, part * fixed, part * marginal, 0.0)) for part in (1, 1.05))
     if slower > 1.5 * mean:
         found.append("near saturation: passes that are a twentieth longer lengthen the mean by half or more")
+    if load > 0.8:
+        found.append(f"the cap is {load:.0%} loaded: bursts, or passes that vary, need a larger one")
     if longest >= (fixed + marginal) * (1 - 1e-12):
-        found.append("a timeout beyond the time of a batch of one is not covered: simulate it")
+        found.append("the harmless timeout ends at the time of a batch of one: longer ones were not searched")
     return tuple(found)

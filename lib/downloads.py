@@ -44,8 +44,14 @@ def links(app, page):
 
 def register(app):
     """Register the events with Sphinx."""
+    app.connect("env-before-read-docs", _note_what_is_read)
     app.connect("env-check-consistency", _check_glue)
     app.connect("build-finished", _write_notebooks)
+
+
+def _note_what_is_read(app, env, pages):
+    """Keep which pages this build reads: of the others, all was checked and written by the build that read them."""
+    app.pages_read = {*pages}
 
 
 def _is_notebook(env, page):
@@ -54,7 +60,7 @@ def _is_notebook(env, page):
 
 def _check_glue(app, env):
     """Warn, so that the build fails, of a value that was glued and is not used, and of a loose chart."""
-    for page in sorted(page for page in env.found_docs if _is_notebook(env, page)):
+    for page in sorted(page for page in app.pages_read if _is_notebook(env, page)):
         source = Path(env.doc2path(page)).read_text(encoding="utf-8")
         used = {*_GLUED_TEXT.findall(source), *_DESCRIBED.findall(source)}
         used |= {match[2] for match in _GLUED_BLOCK.findall(source)}
@@ -106,8 +112,10 @@ def _write_notebooks(app, error):
     folder = Path(app.outdir) / FOLDER
     folder.mkdir(parents=True, exist_ok=True)
     for page in sorted(page for page in app.env.found_docs if _is_notebook(app.env, page)):
-        executed = readable(_executed(app, page), _glued(app, page), book.edition(app.srcdir))
         stem = Path(page).name
+        if page not in app.pages_read and (folder / f"{stem}-clean.ipynb").exists():
+            continue
+        executed = readable(_executed(app, page), _glued(app, page), book.edition(app.srcdir))
         _write(folder / f"{stem}.ipynb", executed)
         _write(folder / f"{stem}-clean.ipynb", cleaned(executed))
 

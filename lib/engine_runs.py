@@ -1,16 +1,17 @@
 """An engine that nobody here wrote: what its runs were predicted to take, and what they took.
 
-``benchmarks/vllm_serving.py`` times vLLM's steps, has the prediction made here written down, and then
+``benchmarks/engine_serving.py`` times an engine's steps, has the prediction made here written down, and then
 serves. The prediction is `lib.simulation`'s: prompts are read beside those who decode, a step reads what
 each sequence holds, and nothing is fitted to the outcomes.
 """
 
+from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
-from lib import arguments, records, simulation
+from lib import arguments, record_file, records, simulation
 from lib.batching import ContinuousBatching, DynamicBatching
 from lib.boarding import POLICIES, StepTimes
 from lib.latency import latencies
@@ -18,6 +19,7 @@ from lib.trace import Trace
 
 FOLDER = records.FOLDER / "engines"
 TOKEN_BUDGET = 2048
+SITTING = 600.0  # seconds: the machine keeps its speed about so long
 KEPT = ("date", "machine", "versions", "shape", "dtype", "prompt", "output_length")
 
 
@@ -57,8 +59,9 @@ class Comparison(NamedTuple):
     quantity : list of str
         "makespan", "first token" or "time per token".
     predicted, retimed : ndarray, shape (n,)
-        Seconds: as it was written down before the runs; and with steps that were timed again right before each
-        run, means of all runs with so many slots. The machine may be faster in one hour than in another.
+        Seconds: as it was written down before the runs; and with steps that were timed again right before the runs,
+        means over those with as many slots that began within `SITTING` of each. The machine may be faster in one
+        hour than in another.
     measured, least, most : ndarray, shape (n,)
         Mean, least and most of the rounds, s.
     """
@@ -130,17 +133,27 @@ def _steps(times, lengths, policy, slots):
     return map(np.array, zip(*seen, strict=True))
 
 
-def _retimed(steps, runs):
-    """Return the step times before the runs of equal slots: near lengths as timed there, the rise as before."""
+def _retimed(steps, runs, policy, slots):
+    """Return step times for each round: near lengths as timed in its sitting, the rise with the length as before."""
     table = _times(steps["prompt"], steps["visits"])
-    seen = [np.reshape(run["before"]["time"], (-1, 2)) for run in runs]
-    near, boarding = np.mean(seen, axis=0).T
-    known = np.array(table.steps)[: len(near)]
-    rise = known / known[:, :1]
-    return StepTimes(
-        prompt=table.prompt, sizes=np.array(runs[0]["before"]["sizes"]), longest=table.longest,
-        steps=near[:, None] * rise, boarding=boarding,
-    )  # fmt: skip
+    alike = [run for run in runs if run["slots"] == slots]
+    found = []
+    for one in (run for run in alike if run["policy"] == policy):
+        seen = [np.reshape(run["before"]["time"], (-1, 2)) for run in alike if _apart(one, run) <= SITTING]
+        near, boarding = np.mean(seen, axis=0).T
+        known = np.array(table.steps)[: len(near)]
+        found.append(StepTimes(
+            prompt=table.prompt, sizes=np.array(one["before"]["sizes"]), longest=table.longest,
+            steps=near[:, None] * known / known[:, :1], boarding=boarding,
+        ))  # fmt: skip
+    return found
+
+
+def _apart(one, other):
+    """Return how long after another a run began, s; runs without a time of day were of one sitting."""
+    if "at" not in one or "at" not in other:
+        return 0.0
+    return abs((datetime.fromisoformat(one["at"]) - datetime.fromisoformat(other["at"])).total_seconds())
 
 
 def _times(prompt, visits):
@@ -206,11 +219,11 @@ def compared(steps, prediction, runs):
         if case not in expected:
             raise ValueError(f"runs must have been predicted, got {case}")
         found.setdefault(case, []).append(_measured(run, runs["output_length"]))
+    lengths = np.array(runs["output_length"])
     again = {}
-    for slots in {slots for _, slots in found}:
-        times = _retimed(steps, [run for run in runs["runs"] if run["slots"] == slots])
-        for policy in (policy for policy, count in found if count == slots):
-            again[policy, slots] = _simulated(times, np.array(runs["output_length"]), policy, slots)
+    for case in found:
+        rounds = [_simulated(times, lengths, *case) for times in _retimed(steps, runs["runs"], *case)]
+        again[case] = {key: float(np.mean([one[key] for one in rounds])) for key in rounds[0]}
     words = {"makespan": "makespan", "first_token": "first token", "time_per_token": "time per token"}
     rows = [
         (*case, words[key], expected[case][key], again[case][key], [one[key] for one in rounds])
@@ -242,20 +255,46 @@ def explained(steps, runs):
     _with("steps", steps, ("prompt", "output_length", "visits"))
     _with("runs", runs, ("output_length", "runs"))
     lengths, rows = np.array(runs["output_length"]), []
-    for slots in sorted({run["slots"] for run in runs["runs"]}):
-        mine = [run for run in runs["runs"] if run["slots"] == slots]
-        times = _retimed(steps, mine)
-        for policy in sorted({run["policy"] for run in mine}):
-            rounds = [run for run in mine if run["policy"] == policy]
-            boards, aboard, wanted = _steps(times, lengths, policy, slots)
-            alike = all(aboard.tolist() == run["step_size"] for run in rounds)
-            makespan = np.mean([run["makespan"] for run in rounds])
-            took = np.mean([run["step_time"] for run in rounds], axis=0) if alike else np.full(wanted.shape, np.nan)
-            parts = [(wanted - took)[which].sum() / makespan for which in (boards > 0, boards == 0)]
-            between = sum(sum(run["step_time"]) for run in rounds) / len(rounds) / makespan - 1
-            rows.append((policy, slots, wanted.size, alike, *parts, between))
-    policy, *columns = zip(*sorted(rows, key=lambda row: row[:2]), strict=True)
+    for policy, slots in sorted({(run["policy"], run["slots"]) for run in runs["runs"]}):
+        rounds = [run for run in runs["runs"] if (run["policy"], run["slots"]) == (policy, slots)]
+        made = [[*_steps(times, lengths, policy, slots)] for times in _retimed(steps, runs["runs"], policy, slots)]
+        boards, aboard, _ = made[0]
+        alike = all(aboard.tolist() == run["step_size"] for run in rounds)
+        makespan = np.mean([run["makespan"] for run in rounds])
+        excess = np.full(aboard.shape, np.nan)
+        if alike:
+            excess = np.mean([one[-1] - run["step_time"] for one, run in zip(made, rounds, strict=True)], axis=0)
+        parts = [excess[which].sum() / makespan for which in (boards > 0, boards == 0)]
+        between = sum(sum(run["step_time"]) for run in rounds) / len(rounds) / makespan - 1
+        rows.append((policy, slots, aboard.size, alike, *parts, between))
+    policy, *columns = zip(*rows, strict=True)
     return Cause([*policy], *map(np.array, columns))
+
+
+def joined(earlier, later):
+    """Return the cases of two records of an engine as one; of a case that is in both, the later one.
+
+    Parameters
+    ----------
+    earlier, later : Comparison or Cause
+        Both of one kind.
+
+    Returns
+    -------
+    Comparison or Cause
+
+    Raises
+    ------
+    ValueError
+        If they are not of one kind.
+    """
+    kind = Cause if isinstance(earlier, Cause) else Comparison
+    for name, one in (("earlier", earlier), ("later", later)):
+        arguments.record(name, one, kind)
+    again = {*zip(later.policy, later.slots, strict=True)}
+    rows = [row for row in zip(*earlier, strict=True) if row[:2] not in again] + [*zip(*later, strict=True)]
+    policy, slots, *columns = zip(*sorted(rows, key=lambda row: row[:2]), strict=True)
+    return kind([*policy], np.array(slots), *([*one] if isinstance(one[0], str) else np.array(one) for one in columns))
 
 
 def committed(name, folder=FOLDER):
@@ -278,4 +317,4 @@ def committed(name, folder=FOLDER):
     """
     arguments.text("name", name)
     paths = [Path(folder) / f"{name}-{what}.json" for what in ("steps", "prediction", "run")]
-    return tuple(records.json_of(path) for path in paths) if all(path.exists() for path in paths) else None
+    return tuple(record_file.json_of(path) for path in paths) if all(path.exists() for path in paths) else None

@@ -7,6 +7,7 @@ groups of one to eight, with each model and batch. The book draws the Pareto poi
 """
 
 import csv
+import math
 import sys
 
 import numpy as np
@@ -24,19 +25,27 @@ MODELS = (
 )  # fmt: skip
 DEVICES = (1, 2, 4, 8)
 BATCHES = np.unique((2.0 ** np.arange(0, 11.01, 0.5)).round())
-# Engines on it took twice to nine times what the law says: see engine_step.csv, "never seen".
-NOT_COVERED = ("MI300X",)
 CHAT = "azure-conversation"
 
 
-def covered():
-    """Return the accelerators that a seller rents out on demand and that the law of engines covers.
+def covered(terms=("on demand",)):
+    """Return the accelerators that somebody rents out on these terms and that the law of engines covers.
+
+    Parameters
+    ----------
+    terms : tuple of str
+        As `lib.prices.rented` takes them.
 
     Returns
     -------
     tuple of str
+
+    Raises
+    ------
+    ValueError
+        If a term is unknown.
     """
-    return tuple(name for name in prices.rented(("on demand",)) if name not in NOT_COVERED)
+    return tuple(name for name in prices.rented(terms) if name not in engine_step.NOT_COVERED)
 
 
 def points(traffic, *, models=MODELS, accelerators=None):
@@ -200,7 +209,94 @@ def cheapest_at(found, model, speed):
     return {column: values[least] for column, values in found.items()}
 
 
-def choices(found, model, speeds):
+def ranked_at(found, model, speed):
+    """Return the cheapest point of each accelerator that gives each reader at least so many tokens per second.
+
+    Parameters
+    ----------
+    found : dict of ndarray
+        From `points`.
+    model : str
+        One that `found` holds.
+    speed : float
+        Tokens per second, above 0.
+
+    Returns
+    -------
+    list of dict
+        Rows of `found`, the cheapest first; accelerators that are too slow or too small are absent.
+
+    Raises
+    ------
+    ValueError
+        If an argument breaks its rule.
+    """
+    mine = arguments.choice("model", model, dict.fromkeys(found["model"].tolist())) == found["model"]
+    rows = []
+    for machine in dict.fromkeys(found["accelerator"][mine].tolist()):
+        keep = mine & (found["accelerator"] == machine)
+        rows.append(cheapest_at({column: values[keep] for column, values in found.items()}, model, speed))
+    return sorted((row for row in rows if row), key=lambda row: row["blended_cost"])
+
+
+def at_end(found, *, time="middle", rent="middle"):
+    """Return the same grid at an end of the law of engines or of the rents.
+
+    Parameters
+    ----------
+    found : dict of ndarray
+        From `points`.
+    time, rent : str
+        "low", "middle" or "high".
+
+    Returns
+    -------
+    dict of ndarray
+        With ``time_per_token`` and ``blended_cost`` of that end.
+
+    Raises
+    ------
+    ValueError
+        If there is no such end.
+    """
+    ends = ("low", "middle", "high")
+    step = {"middle": "time_per_token"}.get(arguments.choice("time", time, ends), f"time_{time}")
+    paid = {"middle": "rent"}.get(arguments.choice("rent", rent, ends), f"rent_{rent}")
+    factor = found[step] / found["time_per_token"] * found[paid] / found["rent"]
+    return found | {"time_per_token": found[step], "blended_cost": found["blended_cost"] * factor}
+
+
+def agreement(found, other, speeds):
+    """Return how often two grids choose the same group of accelerators, over all models and speeds that both reach.
+
+    Parameters
+    ----------
+    found, other : dict of ndarray
+        From `points`, with different costs.
+    speeds : array_like, shape (m,)
+        Tokens per second, above 0.
+
+    Returns
+    -------
+    float
+        Share, from 0 to 1.
+
+    Raises
+    ------
+    ValueError
+        If an argument breaks its rule.
+    """
+    same = []
+    for model in dict.fromkeys(found["model"].tolist()):
+        for speed in arguments.array("speeds", speeds, above=0).tolist():
+            rows = cheapest_at(found, model, speed), cheapest_at(other, model, speed)
+            if all(rows):
+                groups = {(str(row["accelerator"]), int(row["devices"])) for row in rows}
+                same.append(len(groups) == 1)
+    return float(np.mean(same))
+
+
+def choices(found, model, speeds, *, dearest=math.inf):
     """Return which group of accelerators is cheapest at each speed, as stretches of the same choice.
 
     Parameters
@@ -211,6 +307,8 @@ def choices(found, model, speeds):
         One that `found` holds.
     speeds : array_like, shape (m,)
         Tokens per second, above 0, rising.
+    dearest : float
+        Stretches that begin above so many times the first one's cost are left out.
 
     Returns
     -------
@@ -224,6 +322,7 @@ def choices(found, model, speeds):
         If an argument breaks its rule.
     """
     speeds = arguments.array("speeds", speeds, above=0)
+    dearest = arguments.number("dearest", dearest, least=1, infinite=True)
     stretches = []
     for speed in speeds.tolist():
         row = cheapest_at(found, model, speed)
@@ -235,7 +334,7 @@ def choices(found, model, speeds):
         else:
             start = stretches[-1][3] if stretches else speed
             stretches.append((*group, start, speed, float(row["blended_cost"])))
-    return stretches
+    return [one for one in stretches if one[4] <= dearest * stretches[0][4]]
 
 
 def main():

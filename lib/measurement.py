@@ -11,14 +11,12 @@ import datetime
 import os
 import random
 import shlex
-import shutil
 import sys
 import time
 from dataclasses import asdict, dataclass
-from importlib import metadata
 from pathlib import Path
 
-from lib import arguments, footprint, records
+from lib import agreement, arguments, footprint, record_file, records
 from lib.llama import cache_numbers, stand_in
 from lib.model import Model, model, params
 from lib.units import GB, quantity
@@ -33,7 +31,6 @@ DEFAULTS = {
 TIMES_LAST_CACHE = 10
 LEAST_WORKING_SET = 256 * 2**20
 MEMORY_SHARE = 0.85
-DISK = 50e6
 MOST_ROUNDS = 100
 MOST_OF_THE_TIME = 0.015
 LEAST_POINTS = 4
@@ -146,8 +143,7 @@ def measure(plan, *, quiet=False):
     from lib import bench
 
     arguments.record("plan", plan, Plan)
-    part = plan.output.with_suffix(".part.json")
-    content = _begun(plan, part, bench.described(plan.device, plan.threads))
+    content, part = _begun(plan, bench.described(plan.device, plan.threads))
     points = [(point["batch_size"], point["context"]) for point in content["points"]]
     made = bench.Bench(plan.model, content["settings"], points, product_flop=content["ceilings"].get("matrix_multiply"))
     content["settings"]["linear"], content["ceilings"] = made.linear, made.amounts
@@ -202,8 +198,8 @@ def _fitting(plan, working_set, memory):
     return points, left_out
 
 
-def _begun(plan, part, here):
-    """Return the record to fill: the one that was cut off, or a new one, written once to see that it can be."""
+def _begun(plan, here):
+    """Return the record to fill, the one that was cut off or a new one, and where it stands."""
     working_set = max(TIMES_LAST_CACHE * here["last_cache"], LEAST_WORKING_SET)
     points, left_out = _fitting(plan, working_set, here["free_memory"])
     settings = {"device": plan.device, "dtype": plan.dtype, "linear": plan.linear, "threads": here["threads"]}
@@ -212,43 +208,15 @@ def _begun(plan, part, here):
         "model": {key: value for key, value in asdict(plan.model).items() if key not in ("window", "biases")},
     }  # fmt: skip
     fresh = {
-        "schema": records.SCHEMA, "library": version(), "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
-        "command": plan.command, "complete": False, "seconds": 0.0, "machine": here["machine"],
+        **dict(records.KIND.marks), "library": record_file.version(),
+        "date": datetime.datetime.now(datetime.UTC).date().isoformat(), "command": plan.command,
+        "complete": False, "seconds": 0.0, "machine": here["machine"],
         "versions": here["versions"], "settings": settings, "ceilings": {}, "left_out": left_out,
         "points": [{"batch_size": size, "context": context, "visits": []} for size, context in points],
     }  # fmt: skip
-    if part.exists():
-        old = records.content_of(part)
-        if any(old[key] != fresh[key] for key in ("machine", "versions", "command")):
-            raise ValueError(
-                f"output must hold no unfinished run with other settings: finish it, or delete it; got {part}"
-            )
-        if any(point["visits"] for point in old["points"]):
-            return old
-    try:
-        part.parent.mkdir(parents=True, exist_ok=True)
-        records.write(part, fresh)
-        free = shutil.disk_usage(part.parent).free
-    except OSError as error:
-        raise ValueError(f"output must be a place that can be written, got {plan.output}: {error}") from None
-    if free < DISK:
-        part.unlink()
-        raise ValueError(f"output must have {DISK / 1e6:.0f} MB of free disk, got {free / 1e6:.0f} MB at {part.parent}")
-    return fresh
-
-
-def version():
-    """Return the version of this library, as it is installed.
-
-    Returns
-    -------
-    str
-        "not installed" if it runs from its folder alone.
-    """
-    try:
-        return metadata.version("one-trip-many-tokens")
-    except metadata.PackageNotFoundError:
-        return "not installed"
+    return record_file.begun(
+        records.KIND, plan.output, fresh, started=lambda old: any(point["visits"] for point in old["points"])
+    )
 
 
 def _warmed(bench, plan, content):
@@ -330,14 +298,28 @@ def _parser():
     parser.add_argument("--threads", type=int, help="default: as many as torch takes")
     parser.add_argument("--linear", default="auto", help="auto, packed or plain (default: auto)")
     parser.add_argument("--output", type=Path, help="where the record goes (default: measurements/local.json)")
+    parser.add_argument(
+        "--compare", type=Path, nargs=2, metavar="RECORD", help="measure nothing: say how far two records lie apart"
+    )
     parser.add_argument("--quiet", action="store_true", help="show no progress")
     return parser
 
 
 def main(argv=None):
-    """Run the command; return its exit status: 0, 2 for what was refused, 1 for a record that could not be written."""
+    """Run the command; return its exit status.
+
+    Returns
+    -------
+    int
+        0; 2 for what was refused; 1 for a record that could not be written, or two that do not agree.
+    """
     given = _parser().parse_args(argv)
     try:
+        if given.compare:
+            runs = [records.run(path) for path in given.compare]
+            compared = [agreement.agreement(*runs, ceiling=ceiling) for ceiling in ("bandwidth", "matrix_vector")]
+            print("\n\n".join(map(agreement.table, compared)))
+            return 0 if compared[-1].within.all() else 1
         chosen = plan(
             given.model, device=given.device, output=given.output, divisor=given.divisor, dtype=given.dtype,
             batch_sizes=given.batch, contexts=given.context, seconds=given.seconds, threads=given.threads,

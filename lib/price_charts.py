@@ -10,7 +10,7 @@ from lib import theme
 LEGEND = {"title": None, "symbolType": "stroke", "symbolSize": 500}
 
 
-def searched(curves, points, *, axes, description):
+def searched(curves, points, *, axes, bands=None, description):
     """Return curves, and what a search found with the range over its seeds; points are never joined.
 
     Parameters
@@ -21,6 +21,8 @@ def searched(curves, points, *, axes, description):
         Legend text to arrays of shape (m,): a shape for each entry, four at most.
     axes : tuple of (str, dict, list of float)
         For x and for y: title with unit, Altair's scale, and where the labels stand (empty: anywhere).
+    bands : dict of str to (x, lower, upper), optional
+        Name to arrays of shape (n,): shaded behind the curves.
     description : str
 
     Returns
@@ -45,8 +47,13 @@ def searched(curves, points, *, axes, description):
         strokeDash=alt.StrokeDash("series:N", legend=legend).scale(
             domain=[*curves], range=[dash for _, dash, *_ in curves.values()]),
     )  # fmt: skip
+    shaded = [
+        alt.Chart(theme.rows(x=at, low=low, high=high)).mark_area(color=theme.light("muted"), opacity=0.2).encode(
+            x, alt.Y("low:Q", title=y_title).scale(**y_scale), alt.Y2("high:Q"))
+        for at, low, high in (bands or {}).values()
+    ]  # fmt: skip
     if not points:
-        return theme.finished(drawn, description)
+        return theme.finished(alt.layer(*shaded, drawn), description)
     at, value, low, high = (np.concatenate([one[part] for one in points.values()]) for part in range(4))
     marks = np.repeat([*points], [len(one[0]) for one in points.values()])
     seen = alt.Chart(theme.rows(x=at, value=value, low=low, high=high, mark=marks))
@@ -57,7 +64,34 @@ def searched(curves, points, *, axes, description):
     dots = seen.mark_point(filled=True, color=theme.light("simulated"), size=60).encode(
         x, y, shape=alt.Shape("mark:N", legend=alt.Legend(title=None)).scale(domain=[*points], range=shapes)
     )
-    return theme.finished(alt.layer(drawn, spans, dots), description)
+    return theme.finished(alt.layer(*shaded, drawn, spans, dots), description)
+
+
+def swings(found, *, description):
+    """Return how far each input moves the cost: one bar an input, its range by the law of engines as a thin line.
+
+    Parameters
+    ----------
+    found : dict of str to (low, high, least, most)
+        Input to cost over base cost: at the ends of the input's range, and the same at the ends of the law.
+    description : str
+
+    Returns
+    -------
+    altair.LayerChart
+    """
+    low, high, least, most = np.transpose([*found.values()])
+    rows = theme.rows(name=[*found], low=low, high=high, least=least, most=most)
+    title = "cost over the base's (times, log scale)"
+    scale, at = {"type": "log", "base": 2, "nice": False}, [0.5, 1, 2, 4, 8]
+    y = alt.Y("name:N", title=None, sort=[*found]).axis(labelLimit=230, ticks=False, domain=False, labelPadding=8)
+    x = alt.X("low:Q", title=title).scale(**scale).axis(values=at, format="~g")
+    bars = alt.Chart(rows).mark_bar(color=theme.light("price"), height={"band": 0.5}).encode(x, alt.X2("high:Q"), y)
+    thin = alt.Chart(rows).mark_rule(color=theme.light("muted"), strokeWidth=2).encode(
+        alt.X("least:Q", title=title).scale(**scale), alt.X2("most:Q"), y
+    )  # fmt: skip
+    base = alt.Chart(theme.rows(low=[1.0])).mark_rule(color=theme.light("weights"), strokeWidth=2).encode(x)
+    return theme.finished(thin + bars + base, description, height=28 * len(found))
 
 
 def accelerator_choice(stretches, *, description):

@@ -2,22 +2,23 @@
 
 import numpy as np
 
-from lib import article, hardware, prices
+from lib import article, engine_step, hardware, prices
 from lib import model as models
 from lib.deployment import Deployment, traffic_of
 from lib.evidence import CHAT, MACHINE, MODEL, Evidence
-from lib.frontier import NOT_COVERED
+from lib.frontier import covered
 from lib.offer import FIRST_TOKEN_TIME, TIME_PER_TOKEN, offer
-from lib.units import HOUR, MILLION, quantity
+from lib.units import HOUR, MILLION, quantity, quantity_range
 
 LARGE = "Llama-3-70B"
 
 
 def _with_ends(made, side):
-    low, middle, high = (
-        quantity(MILLION * getattr(end, side), "USD") for end in (made.low, made.middle, made.high)
-    )
-    return f"{middle} ({low} to {high})"
+    return quantity_range(*(MILLION * getattr(end, side) for end in made[:3]), "USD")
+
+
+def _by_the_article(batch_size):
+    return quantity_range(*(article.token_price(batch_size, rent=end) for end in ("low", "middle", "high")), "USD")
 
 
 def cheapest():
@@ -29,8 +30,7 @@ def cheapest():
         Of the accelerators that are rented out and that the law of engines covers.
     """
     machines = [
-        machine for machine in map(hardware.hardware, prices.rented())
-        if "fp8" in machine.flop_rates and machine.name not in NOT_COVERED
+        machine for machine in map(hardware.hardware, covered(prices.OPEN_TERMS)) if "fp8" in machine.flop_rates
     ]  # fmt: skip
     made = {
         machine.name: offer(Deployment(hardware=machine, model=models.model(MODEL), dtype="fp8"), traffic_of(CHAT))
@@ -44,11 +44,11 @@ def in_fen():
     """Return in words where the small model gets below a few fen, or that it does not."""
     most, exchange = article.claims()["C14"].edge_threshold, prices.asked("exchange", "CNY").middle
     name, made = cheapest()
-    low, middle, high = (MILLION * exchange * end.blended for end in (made.low, made.middle, made.high))
-    if middle > most:
+    ends = [MILLION * exchange * end.blended for end in made[:3]]
+    if ends[1] > most:
         return "not in fen on any machine that is rented out"
-    ends = f"{quantity(low, 'CNY')} to {quantity(high, 'CNY')}"
-    return f"in fen only on cheaper machines, {name} first: {quantity(middle, 'CNY')} ({ends})"
+    held = "" if name in engine_step.held_against() else ", on which no engine was held against the law"
+    return f"in fen only on cheaper machines, {name} first{held}: {quantity_range(*ends, 'CNY')}"
 
 
 def _token_price():
@@ -61,13 +61,14 @@ def _token_price():
     cents = MILLION * small.middle.blended
     rent, exchange = prices.rent(MACHINE), prices.asked("exchange", "CNY")
     words = {
-        "model": MODEL, "machine": MACHINE, "read": small.read, "large": LARGE, "parity": prices.in_words(exchange),
+        "model": MODEL, "machine": MACHINE, "large": LARGE, "read": f"{small.read} ({{numref}}`tab-rents`)",
+        "parity": f"{prices.in_words(exchange)} {{cite:p}}`{exchange.sources[0]}`",
         "targets": f"{quantity(TIME_PER_TOKEN, 's')} a token and {quantity(FIRST_TOKEN_TIME, 's')} to the first",
         "blended": _with_ends(small, "blended"), "fen": in_fen(),
         "output": _with_ends(small, "output"), "large_output": _with_ends(large, "output"),
-        "server": quantity(HOUR * article.SERVER * rent.middle, "USD/h"), "users": str(article.PASSENGERS),
-        "article": quantity(article.token_price(article.PASSENGERS), "USD"),
-        "floor": quantity(article.token_price(np.inf), "USD"),
+        "server": quantity_range(*(HOUR * article.SERVER * end for end in (rent.low, rent.middle, rent.high)), "USD/h"),
+        "users": str(article.PASSENGERS), "article": _by_the_article(article.PASSENGERS),
+        "floor": _by_the_article(np.inf),
     }  # fmt: skip
     return Evidence(number=cents, edge=cents * exchange.middle, words=words)
 

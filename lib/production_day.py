@@ -155,6 +155,17 @@ def decode_rate(speed=None):
     )  # fmt: skip
 
 
+def decode_rates():
+    """Return the prediction of `decode_rate` at the slow end, the middle and the fast end of the published speeds.
+
+    Returns
+    -------
+    tuple of Prediction
+    """
+    slow, fast = published("day-speed-low"), published("day-speed-high")
+    return decode_rate(slow), decode_rate(), decode_rate(fast)
+
+
 def prefill_rate():
     r"""Return the predicted input of a prefill node, tokens found in the cache on disk included.
 
@@ -212,3 +223,15 @@ def books(prefill_rate, decode_rate):
         + output * published("day-price-output")
     )  # fmt: skip
     return Books(*nodes, cost, revenue, revenue / cost - 1)
+
+
+def all_books():
+    """Return the day's accounts at the rates of each of `LEVELS` and at the published ones.
+
+    Returns
+    -------
+    dict of str to Books
+    """
+    rates = zip(prefill_rate().rate, decode_rate().rate, strict=True)
+    found = {level: books(*pair) for level, pair in zip(LEVELS, rates, strict=True)}
+    return found | {"published rates": books(published("day-prefill-rate"), published("day-decode-rate"))}

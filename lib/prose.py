@@ -42,6 +42,27 @@ def say(key, value, unit="", *, digits=3):
     glue(key, HandedOver({"text/plain": repr(text)}), display=False)
 
 
+def say_range(key, ends, unit="", *, digits=3):
+    """Hand a number with its range to the text, as `say` hands a number: "2.00 USD (1.00 to 4.00)".
+
+    Parameters
+    ----------
+    key : str
+        Unique in the chapter.
+    ends : sequence of float
+        Low, middle and high, in SI base units, in any order of the ends.
+    unit, digits
+        As `say` takes them.
+
+    Raises
+    ------
+    ValueError
+        If a number is NaN or infinite, or the middle is not between the ends.
+    """
+    one, middle, other = ends
+    say(key, units.quantity_range(min(one, other), middle, max(one, other), unit, digits=digits))
+
+
 def show(key, chart):
     """Hand a chart to the text, where ``:::{chart} key`` holds its caption.
 

@@ -1,25 +1,28 @@
 """Runs that `lib.measurement` recorded: written, read, checked and summed up. No torch here.
 
-A record keeps every repeat. Each visit of a point holds the step times and the ceilings
-that were measured beside them, because a machine may be faster in one minute than in the next.
+A record keeps every repeat. Each visit of a point holds the step times, and the ceilings that
+were measured right before and right after them: a machine may be faster in one second than in the next.
 """
 
-import json
-import os
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import numpy as np
 
-from lib import arguments, footprint, roofline
+from lib import arguments, footprint, record_file, roofline
 from lib.footprint import Precision
 from lib.model import Model
 
-SCHEMA = 1
+SCHEMA = 2
 FOLDER = Path(__file__).resolve().parent.parent / "measurements"
 BANDWIDTHS = ("read", "copy", "matrix_vector")
 CEILINGS = (*BANDWIDTHS, "matrix_multiply")
-FIELDS = ("schema", "library", "date", "command", "complete", "machine", "versions", "settings", "points", "left_out")
+KIND = record_file.Kind(
+    fields=(
+        *("schema", "library", "date", "command", "complete", "machine", "versions", "settings", "points"), "left_out",
+    ),
+    marks=(("schema", SCHEMA),), same=("machine", "versions", "command"),
+)  # fmt: skip
 SPREAD_LIMIT = 0.15
 STATES_LIMIT = 1.25
 LEAST_VISITS = 5
@@ -127,9 +130,9 @@ def assumed(model, dtype, points, bandwidth, flop_rate):
     if points.ndim != 2 or points.shape[1] != 2:
         raise ValueError(f"points must be pairs of batch size and context, got shape {points.shape}")
     times = roofline.overlapped_time(*_parts(model, dtype, points.T, bandwidth, flop_rate))
-    ceilings = dict.fromkeys(BANDWIDTHS, bandwidth) | {"matrix_multiply": flop_rate}
+    ceilings = {name: [bandwidth] for name in BANDWIDTHS} | {"matrix_multiply": [flop_rate]}
     shape = {name: value for name, value in asdict(model).items() if name not in ("window", "biases")}
-    content = dict.fromkeys(FIELDS, "") | {
+    content = dict.fromkeys(KIND.fields, "") | {
         "schema": SCHEMA, "complete": False, "machine": {"name": "an assumed machine", "cores": 0},
         "settings": {"device": "cpu", "dtype": dtype, "linear": "packed", "threads": 0, "model": shape}, "left_out": [],
         "points": [
@@ -156,36 +159,7 @@ def write(path, content):
     OSError
         If it cannot be written.
     """
-    write_whole(path, _checked("content", content), '{"round"')
-
-
-def write_whole(path, content, line_start):
-    """Write JSON whole or not at all.
-
-    Parameters
-    ----------
-    path : path
-    content : dict
-    line_start : str
-        Every part that begins so gets a line of its own.
-
-    Raises
-    ------
-    ValueError
-        If an argument is of the wrong kind.
-    OSError
-        If it cannot be written.
-    """
-    path = Path(path)
-    arguments.record("content", content, dict)
-    arguments.text("line_start", line_start)
-    beside = path.with_name(path.name + ".tmp")
-    try:
-        text = json.dumps(content, indent=None, separators=(", ", ": "), allow_nan=False)
-        beside.write_text(text.replace(line_start, "\n" + line_start) + "\n")
-        os.replace(beside, path)
-    finally:
-        beside.unlink(missing_ok=True)
+    record_file.write(KIND, path, content)
 
 
 def content_of(path):
@@ -205,59 +179,22 @@ def content_of(path):
         If it is no JSON, of another schema, or lacks a part; names the file.
     """
     path = Path(path)
-    return _checked(path.name, json_of(path))
+    return record_file.checked(KIND, path.name, _upgraded(record_file.json_of(path)))
 
 
-def _checked(name, content):
-    return checked(name, content, FIELDS, schema=SCHEMA)
-
-
-def json_of(path):
-    """Return what a JSON file holds.
-
-    Parameters
-    ----------
-    path : path
-
-    Raises
-    ------
-    ValueError
-        If it cannot be read or is no JSON; names the file.
-    """
-    path = Path(path)
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
-        raise ValueError(f"{path.name} must be a record in JSON: {error}") from None
-
-
-def checked(name, content, fields, **marks):
-    """Return the content of a record, if it is one of these.
-
-    Parameters
-    ----------
-    name : str
-        Of the file, or of the argument.
-    content : dict
-    fields : sequence of str
-        What it must hold.
-    marks : int or str
-        What it must say of itself, such as ``schema=1``.
-
-    Raises
-    ------
-    ValueError
-        If it is another kind of record, or lacks a part.
-    """
-    is_record = isinstance(content, dict)
-    found = {mark: content.get(mark) for mark in marks} if is_record else content
-    if found != marks:
-        rule = " and ".join(f"{mark} {value}" for mark, value in marks.items())
-        got = " and ".join(str(value) for value in found.values()) if is_record else f"{content!r:.60}"
-        raise ValueError(f"{name} must be a record of {rule}, got {got}")
-    if missing := [part for part in fields if part not in content]:
-        raise ValueError(f"{name} must hold {', '.join(fields)}; got no {missing[0]}")
-    return content
+def _upgraded(content):
+    """Return a record of schema 1 as one of this schema: there a visit had one number for each ceiling."""
+    if not isinstance(content, dict) or content.get("schema") != 1:
+        return content
+    points = [
+        point | {
+            "visits": [
+                visit | {key: [visit[key]] for key in CEILINGS if key in visit} for visit in point.get("visits", [])
+            ]
+        }
+        for point in content.get("points", [])
+    ]  # fmt: skip
+    return content | {"schema": SCHEMA} | ({"points": points} if "points" in content else {})
 
 
 def run(path):
@@ -302,7 +239,7 @@ def summed_up(name, content):
         If it is no record, or holds no visited point.
     """
     arguments.text("name", name)
-    settings = _checked("content", content)["settings"]
+    settings = record_file.checked(KIND, "content", content)["settings"]
     shape = Model(**{**settings["model"], "window": np.inf, "biases": ()})
     points = [point for point in content["points"] if point["visits"]]
     if not points:
@@ -310,7 +247,12 @@ def summed_up(name, content):
     batch_size, context = (np.array([point[key] for point in points], float) for key in ("batch_size", "context"))
     of_visits = [np.array([np.median(visit["time"]) for visit in point["visits"]]) for point in points]
     ceilings = [
-        np.array([[max(visit[key] for key in BANDWIDTHS), visit["matrix_multiply"]] for visit in point["visits"]]).T
+        np.array(
+            [
+                [beside[name] for beside in map(ceilings_of, point["visits"])]
+                for name in ("bandwidth", "matrix_multiply")
+            ]
+        )
         for point in points
     ]
     arguments.array("time", np.concatenate(of_visits), above=0)
@@ -329,6 +271,65 @@ def summed_up(name, content):
         steps=np.array([sum(len(visit["time"]) for visit in point["visits"]) for point in points]),
         bandwidth=bandwidth, flop_rate=flop_rate, relative=relative, relative_spread=(high - low) / relative,
     )  # fmt: skip
+
+
+def relative_to(run, ceiling):
+    """Return the step over its bound at one ceiling of bandwidth, each visit held against its own.
+
+    Parameters
+    ----------
+    run : Run
+    ceiling : {"bandwidth", "read", "copy", "matrix_vector"}
+        What memory is taken to give: "bandwidth" is the largest of the others, as in `Run.relative`.
+
+    Returns
+    -------
+    tuple of ndarray, each of shape (n,)
+        Median of the visits, and the distance of their quartiles as a share of it.
+
+    Raises
+    ------
+    ValueError
+        If the ceiling is unknown.
+    """
+    arguments.record("run", run, Run)
+    arguments.choice("ceiling", ceiling, ("bandwidth", *BANDWIDTHS))
+    ratios = []
+    for point in (point for point in run.content["points"] if point["visits"]):
+        rates = [ceilings_of(visit) for visit in point["visits"]]
+        bound = roofline.overlapped_time(
+            *_parts(
+                run.model, run.dtype, (point["batch_size"], point["context"]),
+                *(np.array([beside[name] for beside in rates]) for name in (ceiling, "matrix_multiply")),
+            )
+        )  # fmt: skip
+        ratios.append([np.median(visit["time"]) for visit in point["visits"]] / bound)
+    low, middle, high = _quantiles(ratios, (0.25, 0.5, 0.75))
+    return middle, (high - low) / middle
+
+
+def ceilings_of(visit):
+    """Return the ceilings beside the steps of one visit, each the mean of its repeats before and after them.
+
+    Parameters
+    ----------
+    visit : dict
+        Of a point of a record.
+
+    Returns
+    -------
+    dict of str to float
+        Each of `CEILINGS`, and "bandwidth": the largest of `BANDWIDTHS`; B/s and FLOP/s.
+
+    Raises
+    ------
+    ValueError
+        If it lacks a ceiling, or a rate is not above 0.
+    """
+    if missing := [name for name in CEILINGS if name not in arguments.record("visit", visit, dict)]:
+        raise ValueError(f"visit must hold {', '.join(CEILINGS)}; got no {missing[0]}")
+    rates = {name: float(arguments.array(name, visit[name], above=0).mean()) for name in CEILINGS}
+    return rates | {"bandwidth": max(rates[name] for name in BANDWIDTHS)}
 
 
 def _quantiles(columns, shares):
@@ -440,8 +441,9 @@ def quietness(run):
     """
     arguments.record("run", run, Run)
     visits = [visit for point in run.content["points"] for visit in point["visits"]]
-    bandwidth = np.array([max(visit[key] for key in BANDWIDTHS) for visit in visits])
-    arithmetic = np.array([visit["matrix_multiply"] for visit in visits])
+    bandwidth, arithmetic = (
+        np.array([beside[name] for beside in map(ceilings_of, visits)]) for name in ("bandwidth", "matrix_multiply")
+    )
     spreads = [float(np.subtract(*np.quantile(one, (0.75, 0.25))) / np.median(one)) for one in (bandwidth, arithmetic)]
     states = float(np.divide(*np.quantile(bandwidth, (0.9, 0.1))))
     step_spread = float(np.median(run.relative_spread))
@@ -455,29 +457,10 @@ def quietness(run):
 
 def committed(folder=FOLDER):
     """Return the runs that came with the report and can be published, by name; none from this machine."""
-    runs = {path.stem: run(path) for path in files_in(folder)}
+    runs = {path.stem: run(path) for path in record_file.files_in(folder)}
     return {name: one for name, one in runs.items() if quietness(one).publishable}
 
 
 def own(folder=FOLDER):
     """Return the complete runs made on the reader's machine, by name, quiet or not."""
-    return {path.stem: run(path) for path in files_in(folder, own=True)}
-
-
-def files_in(folder, *, own=False):
-    """Return the files of finished records in a folder.
-
-    Parameters
-    ----------
-    folder : path
-    own : bool
-        Those of the reader's machine, or those that came with the report.
-
-    Returns
-    -------
-    list of Path
-        In the order of their names.
-    """
-    own = arguments.flag("own", own)
-    finished = [path for path in Path(folder).glob("*.json") if not path.name.endswith(".part.json")]
-    return sorted((path for path in finished if path.name.startswith("local") == own), key=lambda path: path.stem)
+    return {path.stem: run(path) for path in record_file.files_in(folder, own=True)}

@@ -85,6 +85,40 @@ def rigid_batch(lengths, law, batch_cap):
 
     Source: david2003; [derived].
     """
+    sizes, values, shares = _longest(lengths, law, batch_cap)
+    mean, square = shares @ values, shares @ values**2
+    return RigidBatch(batch_time(sizes, *law) * mean, square / mean**2 - 1)
+
+
+def rigid_batch_law(lengths, law, batch_cap):
+    """Return the whole law of the time of a batch, for each size.
+
+    Parameters
+    ----------
+    lengths, law, batch_cap
+        As in `rigid_batch`.
+
+    Returns
+    -------
+    tuple of ndarray, shapes (b, k)
+        The times, s, and how often they occur, as `lib.capped_timeout.sojourn_law` takes them. A length of 0
+        takes a thousandth of a step.
+
+    Raises
+    ------
+    ValueError
+        If an argument leaves its domain.
+
+    Notes
+    -----
+    The law of the longest as in `rigid_batch`. Source: david2003; [derived].
+    """
+    sizes, values, shares = _longest(lengths, law, batch_cap)
+    return np.multiply.outer(batch_time(sizes, *law), np.maximum(values, 1e-3)), shares
+
+
+def _longest(lengths, law, batch_cap):
+    """Return the sizes 1..b, the lengths that occur, and how often each is the longest, shape (b, k)."""
     arguments.record("law", law, StepLaw)
     (lengths,) = checked(lengths=lengths)
     sizes = np.arange(1, int(arguments.number("batch_cap", batch_cap, least=1, whole=True)) + 1)
@@ -92,6 +126,4 @@ def rigid_batch(lengths, law, batch_cap):
         raise ValueError(f"lengths must have one axis and not be all 0, got shape {lengths.shape}")
     values, counts = np.unique(lengths, return_counts=True)
     reached = np.append(0, np.cumsum(counts)) / lengths.size
-    shares = np.diff(reached ** sizes[:, None], axis=-1)
-    mean, square = shares @ values, shares @ values**2
-    return RigidBatch(batch_time(sizes, *law) * mean, square / mean**2 - 1)
+    return sizes, values, np.diff(reached ** sizes[:, None], axis=-1)

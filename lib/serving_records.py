@@ -10,17 +10,20 @@ from typing import NamedTuple
 
 import numpy as np
 
-from lib import arguments, boarding, records, simulation
+from lib import arguments, boarding, record_file, records, simulation
 from lib.batching import ContinuousBatching, DynamicBatching
 from lib.boarding import Ride, StepTimes
 from lib.latency import latencies
 from lib.trace import Trace
 
-SCHEMA = 1
 FOLDER = records.FOLDER / "serving"
-FIELDS = ("schema", "kind", "library", "date", "command", "complete", "seconds", "machine", "versions", "settings",
-          "requests", "runs")  # fmt: skip
-KIND = "served"
+KIND = record_file.Kind(
+    fields=(
+        *("schema", "kind", "library", "date", "command", "complete", "seconds", "machine", "versions", "settings"),
+        *("requests", "runs"),
+    ),
+    marks=(("schema", 1), ("kind", "served")), same=("machine", "versions", "command", "requests"),
+)  # fmt: skip
 STEADY = 0.1
 LEAST_PROBES = 8
 LEAST_ROUNDS = 2
@@ -95,7 +98,7 @@ def write(path, content):
     OSError
         If it cannot be written.
     """
-    records.write_whole(path, _checked("content", content), '{"round"')
+    record_file.write(KIND, path, content)
 
 
 def content_of(path):
@@ -114,12 +117,7 @@ def content_of(path):
     ValueError
         If it is no JSON, of another kind or schema, or lacks a part; names the file.
     """
-    path = Path(path)
-    return _checked(path.name, records.json_of(path))
-
-
-def _checked(name, content):
-    return records.checked(name, content, FIELDS, schema=SCHEMA, kind=KIND)
+    return record_file.content_of(KIND, path)
 
 
 def record(path):
@@ -163,7 +161,7 @@ def summed_up(name, content):
         If it is no record, or holds no run.
     """
     arguments.text("name", name)
-    runs = tuple(_run(content, one) for one in _checked("content", content)["runs"])
+    runs = tuple(_run(content, one) for one in record_file.checked(KIND, "content", content)["runs"])
     if not runs:
         raise ValueError("runs must hold at least one, got none")
     return Record(name=name, content=content, runs=runs)
@@ -450,10 +448,10 @@ def publishable(record):
 
 def committed(folder=FOLDER):
     """Return the records that came with the report and can be published, by name; none from this machine."""
-    found = {path.stem: record(path) for path in records.files_in(folder)}
+    found = {path.stem: record(path) for path in record_file.files_in(folder)}
     return {name: one for name, one in found.items() if publishable(one)}
 
 
 def own(folder=FOLDER):
     """Return the complete records made on the reader's machine, by name."""
-    return {path.stem: record(path) for path in records.files_in(folder, own=True)}
+    return {path.stem: record(path) for path in record_file.files_in(folder, own=True)}

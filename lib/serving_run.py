@@ -18,7 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
-from lib import arguments, footprint, measurement, serving_records
+from lib import arguments, footprint, measurement, record_file, serving_records
 from lib.boarding import POLICIES, ride
 from lib.footprint import Precision
 from lib.lengths import LengthLaw, length_quantile
@@ -271,7 +271,6 @@ def _begun(plan):
     """Return the record to fill, the one that was cut off or a new one, and where it stands until it is complete."""
     from lib import bench
 
-    part = plan.output.with_suffix(".part.json")
     here = bench.described("cpu", plan.threads)
     precision = Precision(weights=plan.dtype, kv=plan.dtype, arithmetic=plan.dtype)
     weights = float(footprint.streamed_weight_bytes(plan.model, 1, precision))
@@ -288,24 +287,12 @@ def _begun(plan):
         "model": {key: value for key, value in asdict(plan.model).items() if key not in ("window", "biases")},
     }  # fmt: skip
     fresh = {
-        "schema": serving_records.SCHEMA, "kind": serving_records.KIND, "library": measurement.version(),
+        **dict(serving_records.KIND.marks), "library": record_file.version(),
         "date": datetime.datetime.now(datetime.UTC).date().isoformat(), "command": plan.command, "complete": False,
         "seconds": 0.0, "machine": here["machine"], "versions": here["versions"], "settings": settings,
         "requests": _requests(plan), "runs": [],
     }  # fmt: skip
-    if part.exists():
-        old = serving_records.content_of(part)
-        if any(old[key] != fresh[key] for key in ("machine", "versions", "command", "requests")):
-            raise ValueError(
-                f"output must hold no unfinished run with other settings: finish it, or delete it; got {part}"
-            )
-        return old, part
-    try:
-        part.parent.mkdir(parents=True, exist_ok=True)
-        serving_records.write(part, fresh)
-    except OSError as error:
-        raise ValueError(f"output must be a place that can be written, got {plan.output}: {error}") from None
-    return fresh, part
+    return record_file.begun(serving_records.KIND, plan.output, fresh, started=lambda old: bool(old["runs"]))
 
 
 def _refuse_beyond_memory(plan, free):

@@ -10,6 +10,7 @@ from lib import prices, your_case
 from lib.deployment import DEPLOYED, assembled, machine_numbers, model_numbers
 from lib.expressions import Expression
 from lib.footprint import dtype_bytes
+from lib.frontier import covered
 from lib.units import HOUR
 
 DEVICES = (1, 2, 4, 8)
@@ -46,7 +47,7 @@ def catalogues():
     -------
     dict of str to (list of str, dict of str to list of float)
     """
-    rented, subjects = [*prices.rented()], models()
+    rented, subjects = [*covered(prices.OPEN_TERMS)], models()
     numbers = [{dtype: machine_numbers(machines.hardware(one), dtype) for dtype in DEPLOYED} for one in rented]
     asked = [prices.rent(one) for one in rented]
     of_machine = {name: [one["bf16"][name] for one in numbers] for name in ("bandwidth", "byte_time", "capacity")}

@@ -56,6 +56,35 @@ def quantity(value, unit, *, digits=3):
     return (f"{value:,.0f}".replace("-", "\N{MINUS SIGN}") if count else grouped(value, digits)) + suffix
 
 
+def quantity_range(low, middle, high, unit, *, digits=3):
+    """Return a number with its range: ``quantity_range(1, 2, 4, "USD")`` is "2.00 USD (1.00 to 4.00)".
+
+    Parameters
+    ----------
+    low, middle, high : float
+        As `quantity` takes them, `low` at most `middle` and `middle` at most `high`.
+    unit, digits
+        As `quantity` takes them.
+
+    Returns
+    -------
+    str
+        The ends repeat the unit only where its prefix differs. Without the ends where all three read the same.
+
+    Raises
+    ------
+    ValueError
+        If an argument breaks its rule.
+    """
+    arguments.number("high", high, least=arguments.number("middle", middle, least=arguments.number("low", low)))
+    texts = [quantity(value, unit, digits=digits) for value in (low, middle, high)]
+    if len({*texts}) == 1:
+        return texts[1]
+    bare, _, suffixes = zip(*(text.partition("\N{NO-BREAK SPACE}") for text in texts), strict=True)
+    first, _, last = bare if len({*suffixes}) == 1 else texts
+    return f"{texts[1]} ({first} to {last})"
+
+
 def _scaled(value, unit, digits):
     if unit in _SCALED_UP:
         prefixes = _PREFIXES

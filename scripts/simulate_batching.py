@@ -21,12 +21,12 @@ if str(ROOT) not in sys.path:
     sys.path.insert(0, str(ROOT))
 
 from lib.replication import mean_interval  # noqa: E402
-from scripts.simulations import bus, coach, waiting  # noqa: E402
+from scripts.simulations import bus, caps, coach, waiting  # noqa: E402
 
 OUT = ROOT / "lib" / "data" / "simulated.csv"
 REPLICATIONS, SEED = 40, 20_261_130
 COLUMNS = ("experiment", "series", "x", "mean", "half_width", "expected", "replications", "requests", "seed")
-EXPERIMENTS = coach.EXPERIMENTS | waiting.EXPERIMENTS | bus.EXPERIMENTS
+EXPERIMENTS = coach.EXPERIMENTS | waiting.EXPERIMENTS | bus.EXPERIMENTS | caps.EXPERIMENTS
 
 
 def rows(name, case, rng, *, replications=REPLICATIONS, count=None):

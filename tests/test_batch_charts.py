@@ -9,6 +9,7 @@ import pytest
 
 from lib import batch_charts, theme
 from lib.schedule import continuous_schedule, static_schedule
+from tests.conftest import ROOT
 from tests.test_charts import SAID
 
 X, Y = np.array([1.0, 2.0, 4.0]), np.array([0.25, 0.5, 1.0])
@@ -25,8 +26,8 @@ EXAMPLES = {
     ),
     "calculator": lambda: batch_charts.calculator(
         {"raw_load": "0.5", "wait": "datum.share*fixed/1000", "mean": "0.002+datum.wait"},
-        {"raw_load": "0.5", "wait": "own/1000", "mean": "0.002+datum.wait", "size": "1.5", "busy": "0.5",
-         "greedy_mean": "0.002", "greedy_busy": "0.6", "best": "0"},
+        {"raw_load": "0.5", "wait": "own/1000", "mean": "0.002+datum.wait", "p99": "0.004", "busy": "0.5",
+         "greedy_mean": "0.002", "greedy_p99": "0.003", "greedy_busy": "0.6", "best": "0", "cap": "5", "pass": "0.001"},
         description=SAID,
     ),
 }  # fmt: skip
@@ -74,3 +75,35 @@ def test_curves_without_points_are_lines_alone():
         {"one": ("weights", [1, 0], X, Y)}, {}, x=("time (s)", {}), y=("time (s)", {}), description=SAID
     )
     assert [layer["mark"]["type"] for layer in theme.specification(chart)["layer"]] == ["line"]
+
+
+LINES = {"one": ("weights", [1, 0], X, Y), "two": ("cache", [2, 3], X, 3 * Y)}
+ON_ONE = {"simulated": (X, 1.01 * Y, 0.99 * Y, 1.03 * Y)}
+
+
+def test_a_line_that_its_points_miss_is_found():
+    assert batch_charts._without_points(LINES, ON_ONE) == ["two"]
+    assert batch_charts._without_points(LINES, {}) == ["one", "two"]
+    both = {**ON_ONE, "others": (X[1:], 3 * Y[1:], 3 * Y[1:], 3 * Y[1:])}
+    assert batch_charts._without_points(LINES, both) == []
+    once = {**ON_ONE, "others": (X[1:2], 3 * Y[1:2], 3 * Y[1:2], 3 * Y[1:2])}
+    assert batch_charts._without_points(LINES, once) == ["two"]
+
+
+def test_a_line_without_points_is_refused_unless_it_is_named():
+    options = {"x": ("time (s)", {}), "y": ("time (s)", {}), "description": SAID}
+    with pytest.raises(ValueError, match=r"bare must name the lines without simulated points, \['two'\], got \[\]"):
+        batch_charts.curves(LINES, ON_ONE, bare=(), **options)
+    batch_charts.curves(LINES, ON_ONE, bare=("two",), **options)
+
+
+@pytest.mark.parametrize("chapter", ["static_batching", "waiting_to_fill"])
+def test_every_curve_of_the_coach_has_simulated_points_or_is_a_definition(chapter):
+    """Each call says which lines may be bare, so that the build refuses any other without points."""
+    text = (ROOT / "chapters" / f"{chapter}.md").read_text(encoding="utf-8")
+    calls = text.split("batch_charts.curves(")[1:]
+    assert len(calls) >= 5
+    named = [re.search(r"bare=\(([^)]*)\)", call.split("\n))")[0]) for call in calls]
+    assert all(named)
+    definitions = {name for one in named for name in re.findall(r'"([^"]+)"', one[1])}
+    assert definitions <= {"rented by the hour", "full passes", "full batches"}

@@ -2,9 +2,19 @@
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from lib import processor_sharing
-from lib.batch_limit import BINDS, batch_limit, closed_load_limit, load_limit, token_budget, within_targets
+from lib.batch_limit import (
+    BINDS,
+    batch_limit,
+    closed_load_limit,
+    load_limit,
+    slots_within,
+    token_budget,
+    within_targets,
+)
 from lib.deployment import Deployment, Traffic, traffic_of
 from lib.engine_step import law
 from lib.hardware import hardware
@@ -33,6 +43,14 @@ def test_on_a_line_the_scan_is_the_closed_form():
     assert batch_limit(line(), 0.5).closed_form == 480
     assert batch_limit(line(), 0.02)[:2] == (0, BINDS[2])
     assert batch_limit(line(), np.inf).slots == 200
+
+
+@given(st.lists(st.integers(1, 9), min_size=1, max_size=12), st.integers(0, 10))
+def test_many_targets_get_what_a_scan_gives_even_where_the_step_falls(steps, target):
+    """The last batch whose step keeps the target, by a loop; a step need not rise everywhere."""
+    one = Replica(traffic=CHAT, step_time=np.array(steps, float), decode_time=np.ones(len(steps)), prompt_time=1.0)
+    scanned = max((n for n, step in enumerate(steps, start=1) if step <= target + 0.5), default=0)
+    assert slots_within(one, [target + 0.5, np.inf]).tolist() == [scanned, len(steps)]
 
 
 def test_one_more_resident_would_break_the_target():

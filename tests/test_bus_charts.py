@@ -53,6 +53,13 @@ def test_a_run_without_points_draws_theory_alone():
     assert len(spec["layer"]) == 1
 
 
+def test_policies_may_have_run_at_other_slots():
+    lines = {"loop bus": ("weights", [1, 0], X, Y), "coach": ("cache", [7, 3], X, 2 * Y)}
+    some = POINTS | {"coach": tuple(part[:1] for part in POINTS["loop bus"])}
+    spec = theme.specification(bus_charts.three_ways(lines, some, some, y_title="time (s)", description=SAID))
+    assert spec["layer"][0]["encoding"]["x"]["axis"]["values"] == X.tolist()
+
+
 def test_seats_are_the_lowest_free_and_held_to_the_end_of_the_batch_on_a_coach():
     """Lengths 2, 5, 3, 3 on two slots, a step of 1 s."""
     made = {policy: ride(np.zeros(4), [2, 5, 3, 3], policy, 2, timetable()) for policy in POLICIES}

@@ -77,3 +77,16 @@ def test_half_a_rule_is_refused():
     row = {name: "" for name in article.Claim.__dataclass_fields__} | {"id": "C99", "rule": "at least"}
     with pytest.raises(ValueError, match="C99: a rule needs"):
         article._claim(row)
+
+
+def test_a_chapter_shows_its_own_verdicts_and_no_other():
+    found = claims.columns("amortisation")
+    assert found["claim"] == ["C05", "C06"]
+    for row, identity in enumerate(found["claim"]):
+        judged = claims.verdict(identity)
+        assert found["verdict"][row] == f"**{judged.word}**"
+        assert found["limits"][row] == judged.sentence
+        assert judged.number in found["decided by"][row]
+        assert judged.edge in found["decided by"][row]
+    with pytest.raises(ValueError, match="owner must be one of"):
+        claims.columns("queueing")

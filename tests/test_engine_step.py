@@ -144,3 +144,19 @@ def test_a_deployment_that_cannot_be_is_refused(changes, rule):
 def test_a_deployment_has_a_name():
     assert deployment.name(of("H100 SXM", "Llama-3-70B", "fp8", 2)) == "Llama-3-70B in fp8 on 2 x H100 SXM"
     assert deployment.name(H100_8B) == "Llama-3-8B in bf16 on H100 SXM"
+
+
+def test_the_errors_are_those_of_the_table():
+    """Read from engine_step.csv by hand: 508 points, two models, three accelerators, SGLang, MI300X."""
+    found = engine_step.errors()
+    assert found.points == 508
+    assert found.left_out == {"model": (2, 0.185068), "accelerator": (3, 0.148201)}
+    assert found.worst_engine == ("SGLang", 0.341047)
+    assert found.dense == (0.0366651, 0.175674)
+    assert found.experts == (0.206701, 0.541518)
+    assert found.not_covered == pytest.approx((1 / (1 - 0.541136), 1 / (1 - 0.777123)))
+
+
+def test_the_law_was_held_against_five_accelerators_one_of_which_it_does_not_cover():
+    assert {*engine_step.held_against()} == {"B200 SXM", "H100 SXM", "H200 SXM", "A100 SXM 40GB", "MI300X"}
+    assert {*engine_step.NOT_COVERED} < {*engine_step.held_against()}

@@ -112,3 +112,53 @@ def test_the_command_writes_every_point(capsys, monkeypatch):
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("model,accelerator,dtype,devices,batch,time_per_token")
     assert len(lines) == len(SMALL["model"]) + 1
+
+
+def test_the_ranking_takes_the_cheapest_group_of_each_accelerator():
+    rows = frontier.ranked_at(SMALL, "Llama-3-8B", 40)
+    assert {row["accelerator"] for row in rows} <= set(SMALL["accelerator"])
+    assert rows[0]["blended_cost"] == frontier.cheapest_at(SMALL, "Llama-3-8B", 40)["blended_cost"]
+    for row in rows:
+        mine = (SMALL["model"] == "Llama-3-8B") & (SMALL["accelerator"] == row["accelerator"])
+        assert row["blended_cost"] == SMALL["blended_cost"][mine & (SMALL["time_per_token"] <= 1 / 40)].min()
+    assert [row["accelerator"] for row in frontier.ranked_at(SMALL, "Llama-3-70B", 200)] == []
+
+
+def test_grids_agree_with_themselves_and_not_where_one_machine_becomes_free():
+    speeds = [10, 40, 80]
+    assert frontier.agreement(SMALL, SMALL, speeds) == 1
+    free = SMALL | {"blended_cost": np.where(SMALL["accelerator"] == "H100 SXM", 0.0, SMALL["blended_cost"])}
+    choose = [frontier.cheapest_at(SMALL, name, speed) for name in set(SMALL["model"]) for speed in speeds]
+    groups = [frontier.cheapest_at(free, name, speed) for name in set(SMALL["model"]) for speed in speeds]
+    same = [
+        (one["accelerator"], one["devices"]) == (two["accelerator"], two["devices"])
+        for one, two in zip(choose, groups, strict=True) if one and two
+    ]  # fmt: skip
+    assert frontier.agreement(SMALL, free, speeds) == pytest.approx(np.mean(same))
+    assert np.mean(same) < 1
+
+
+def test_stretches_that_are_too_dear_are_left_out():
+    speeds = np.geomspace(5, 300, 20)
+    every, cut = (frontier.choices(SMALL, "Llama-3-8B", speeds, dearest=most) for most in (np.inf, 2))
+    assert cut == [one for one in every if one[4] <= 2 * every[0][4]]
+    assert len(cut) < len(every)
+
+
+def test_an_end_of_the_grid_has_its_time_and_its_cost():
+    assert all(np.array_equal(frontier.at_end(SMALL)[key], SMALL[key]) for key in SMALL)
+    for end in ("low", "high"):
+        found = frontier.at_end(SMALL, time=end, rent=end)
+        assert np.array_equal(found["time_per_token"], SMALL[f"time_{end}"])
+        assert found["blended_cost"] == pytest.approx(SMALL[f"blended_{end}"])
+    with pytest.raises(ValueError, match="rent must be one of"):
+        frontier.at_end(SMALL, rent="free")
+
+
+def test_strangers_machines_are_covered_on_their_own_terms_and_what_the_law_misses_on_none():
+    assert "RTX 5090" in frontier.covered(prices.OPEN_TERMS)
+    assert "RTX 5090" not in frontier.covered()
+    assert "MI300X" in prices.rented()
+    assert "MI300X" not in frontier.covered(prices.OPEN_TERMS)
+    with pytest.raises(ValueError, match="terms must be one of"):
+        frontier.covered(("borrowed",))

@@ -9,7 +9,7 @@ LIB = Path(__file__).resolve().parent.parent / "lib"
 LAYERS = {
     "facts": [
         *("arguments", "units", "machine", "hardware", "model", "llama", "footprint", "measured"),
-        *("trace", "arrivals", "lengths", "workload", "prices"),
+        *("trace", "arrivals", "lengths", "workload", "prices", "article"),
     ],
     "theory": [
         *("domains", "queueing", "erlang", "multiserver", "bulk", "embedded_chain", "exponential_batch"),
@@ -17,20 +17,21 @@ LAYERS = {
         *("processor_sharing", "static_batch", "replication"),
         *("latency", "fit", "roofline", "memory", "layer_shape", "layer_time", "layer_fit", "left_out"),
         *("schedule", "length_fit", "rigid_batch", "timeout_batching", "timeout_choice", "dispatch", "simulated"),
+        *("capped_timeout", "timeout_estimate"),
         *("calibration", "serving", "amortisation", "deployment", "engine_step", "operating_point"),
     ],
     "systems": [
         *("batching", "engines", "step_time", "replica", "compiled_replica", "whole_batches"),
         *("simulation", "token_times", "queues", "kernel_table", "recorded_run", "replay"),
         *("calibrated_step", "first_token"),
-        *("decode", "records", "bench", "measurement"),
-        *("cost", "batch_limit", "offer", "frontier", "production_day", "your_case"),
+        *("record_file", "records", "agreement", "step_laws", "misses", "step_race", "decode", "bench", "measurement"),
+        *("cost", "batch_limit", "offer", "sensitivity", "market", "frontier", "production_day", "your_case"),
         *("boarding", "makespan", "bus", "serving_records", "serving_run", "engine_runs", "loop_bus"),
     ],
     "page": [
         *("expressions", "theme", "charts", "batch_charts", "bus_charts", "bus_tables", "price_charts", "traced_case"),
-        "waiting_charts",
-        *("prose", "article", "claims", "controls", "figures", "downloads", "copies", "book"),
+        *("waiting_charts", "price_tables", "price_curves", "fare_curves"),
+        *("prose", "claims", "controls", "figures", "downloads", "copies", "book"),
         *("evidence", "wall_evidence", "trip_evidence", "coach_evidence", "bus_evidence", "pause_evidence"),
         "price_evidence",
     ],

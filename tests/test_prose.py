@@ -4,11 +4,14 @@
 """
 
 import ast
+import inspect
 import re
 from pathlib import Path
 
 import pytest
 import yaml
+
+from lib import price_tables
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [ROOT / "index.md", *sorted((ROOT / "chapters").glob("*.md"))]
@@ -176,14 +179,16 @@ def money(text):
         for node in ast.walk(ast.parse(code)):
             if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name) or not node.args:
                 continue
-            units = [argument.value for argument in node.args if isinstance(argument, ast.Constant)]
+            units = [argument.value for argument in node.args[1:] if isinstance(argument, ast.Constant)]
             key = node.args[0].value if isinstance(node.args[0], ast.Constant) else "a key that is put together"
-            if node.func.id == "say" and {*CURRENCIES} & {*units[1:]}:
+            if node.func.id in ("say", "say_range") and {*CURRENCIES} & {*units}:
                 said.add(key)
             source = ast.get_source_segment(code, node)
-            if node.func.id == "tabulate" and re.search(r"[\"']USD", source):
+            for made in re.findall(r"\bprice_tables\.(\w+)\(", source):
+                source += inspect.getsource(getattr(price_tables, made))
+            if node.func.id == "tabulate" and re.search(r"\b(?:USD|CNY)\b", source):
                 tables.add(key)
-                if "{{cite" in source and re.search(r"[\"']read[\"']", source):
+                if re.search(r"\{\{cite|_cited\(", source) and re.search(r"[\"']read[\"']", source):
                     dated.add(key)
     return said, tables, dated
 
@@ -433,6 +438,7 @@ Money.
 PAID = """```{code-cell} ipython3
 :tags: [remove-cell]
 say("fare", 2.0, "USD")
+say_range("toll", [1.0, 2.0, 4.0], "USD")
 say("fare-read", "May 2026")
 ```
 
@@ -444,11 +450,13 @@ say("fare-read", "May 2026")
     [
         ("It costs {glue:text}`fare`.", "without its day"),
         ("It costs {glue:text}`fare` {cite:p}`a2020`.", "without its day"),
+        ("It costs {glue:text}`toll` {cite:p}`a2020`.", "without its day"),
         ("It costs {glue:text}`fare` in {glue:text}`fare-read`.", "without its source"),
         ("In {glue:text}`fare-read` {cite:p}`a2020`.\n\nIt costs {glue:text}`fare`.", "without its day"),
         (":::{chart} fig-a\n**It costs {glue:text}`fare`.** Line.\n:::", "without its day"),
         (TABLED % "", "day and source"),
         ("```{code-cell}\nsay(f\"a-{b}\", 1, \"USD\")\n```", "put together"),
+        ("```{code-cell}\nsay_range(f\"a-{b}\", ends, \"USD\")\n```", "put together"),
     ],
 )
 def test_money_without_its_day_or_source_is_found(text, fault):

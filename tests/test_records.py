@@ -3,26 +3,26 @@
 import json
 import os
 from dataclasses import asdict
-from functools import partial
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from lib import fit, records
+from lib import records, step_laws
 from lib.llama import stand_in
 from lib.model import model
 
 SMALL = stand_in(model("Llama-3-8B"), 4)
 POINTS = [(1, 128), (8, 128), (1, 1024), (8, 1024)]
 ALL_COMMITTED = sorted(path for path in records.FOLDER.glob("*.json") if not path.name.startswith("local"))
+ALL_COMMITTED += sorted((records.FOLDER / "again").glob("*.json"))
 
 
 def recorded(time_of, bandwidth_of=lambda round: 40e9, flop_rate_of=lambda round: 100e9, rounds=9, **changes):
     """Return a record in which `time_of(batch, context, round)` was measured beside these ceilings."""
     shape = {name: value for name, value in asdict(SMALL).items() if name not in ("window", "biases")}
     return {
-        "schema": 1, "library": "0", "date": "2026-01-01", "command": "test", "complete": True, "seconds": 1.0,
+        "schema": 2, "library": "0", "date": "2026-01-01", "command": "test", "complete": True, "seconds": 1.0,
         "machine": {"name": "a machine", "cores": 2}, "versions": {}, "left_out": [], "ceilings": {},
         "settings": {"device": "cpu", "dtype": "fp32", "linear": "packed", "model": shape},
         "points": [
@@ -30,9 +30,9 @@ def recorded(time_of, bandwidth_of=lambda round: 40e9, flop_rate_of=lambda round
                 "batch_size": batch, "context": context,
                 "visits": [
                     {
-                        "round": at, "time": [time_of(batch, context, at)] * 3, "read": bandwidth_of(at),
-                        "copy": 0.8 * bandwidth_of(at), "matrix_vector": 0.9 * bandwidth_of(at),
-                        "matrix_multiply": flop_rate_of(at),
+                        "round": at, "time": [time_of(batch, context, at)] * 3, "read": [bandwidth_of(at)] * 2,
+                        "copy": [0.8 * bandwidth_of(at)] * 2, "matrix_vector": [0.9 * bandwidth_of(at)] * 2,
+                        "matrix_multiply": [flop_rate_of(at)] * 2,
                     }
                     for at in range(rounds)
                 ],
@@ -153,9 +153,9 @@ def test_a_record_is_written_whole_or_not_at_all(tmp_path, monkeypatch):
     ("text", "message"),
     [
         ("{", r"r\.json must be a record in JSON"),
-        ("[1]", r"r\.json must be a record of schema 1, got \[1\]"),
-        (json.dumps(recorded(lambda *_: 1.0) | {"schema": 2}), r"r\.json must be a record of schema 1, got 2"),
-        ('{"schema": 1}', r"r\.json must hold schema, .*; got no library"),
+        ("[1]", r"r\.json must be a record of schema 2, got \[1\]"),
+        (json.dumps(recorded(lambda *_: 1.0) | {"schema": 3}), r"r\.json must be a record of schema 2, got 3"),
+        ('{"schema": 2}', r"r\.json must hold schema, .*; got no library"),
         (json.dumps(recorded(lambda *_: 1.0, rounds=0)), r"r\.json must hold visits of points: .*got none"),
         (json.dumps(recorded(lambda *_: -1.0)), r"r\.json must hold visits of points: time must be above 0, got -1"),
         (json.dumps(recorded(lambda *_: float("nan"))), r"r\.json must hold visits of points: time must be a number"),
@@ -165,6 +165,24 @@ def test_a_broken_record_is_refused_by_name(tmp_path, text, message):
     (tmp_path / "r.json").write_text(text)
     with pytest.raises(ValueError, match=message):
         records.run(tmp_path / "r.json")
+
+
+def test_a_record_of_schema_1_is_read_as_one_with_a_single_repeat_of_each_ceiling(tmp_path):
+    new = recorded(lambda *_: 20e-3, two_states)
+    old = json.loads(json.dumps(new)) | {"schema": 1}
+    for point in old["points"]:
+        for visit in point["visits"]:
+            visit |= {name: visit[name][0] for name in records.CEILINGS}
+    (tmp_path / "old.json").write_text(json.dumps(old))
+    assert_allclose(records.run(tmp_path / "old.json").relative, records.summed_up("new", new).relative)
+
+
+def test_a_ceiling_is_the_mean_of_its_repeats_before_and_after_the_steps():
+    visit = {"read": [40e9, 20e9], "copy": [20e9, 20e9], "matrix_vector": [25e9, 35e9], "matrix_multiply": [1e11, 3e11]}
+    found = records.ceilings_of(visit)
+    assert (found["read"], found["matrix_multiply"], found["bandwidth"]) == (30e9, 2e11, 30e9)
+    with pytest.raises(ValueError, match=r"visit must hold .*; got no copy"):
+        records.ceilings_of({key: visit[key] for key in visit if key != "copy"})
 
 
 # --- over every committed record ---------------------------------------------------------------
@@ -184,12 +202,8 @@ def test_the_calibrated_law_predicts_what_it_has_not_seen(path):
     run = records.run(path)
     if not records.quietness(run).publishable:
         pytest.skip("too noisy to judge a law by")
-    weights, cache, linear, attention = records.parts_of(run)
-    inputs = weights, linear, np.maximum(cache, attention)
-    laws = [(partial(fit.smooth_max, sharpness=power, overhead=False), inputs) for power in (4, 2, 1)]
-    laws += [(fit.affine, (run.batch_size, run.context))]
-    outs = [fit.leave_group_out(law, run.batch_size, columns, run.time) for law, columns in laws]
-    out = min(outs, key=lambda one: np.median(np.abs(one.error)))
+    laws = step_laws.judged(run)
+    out = laws[step_laws.best(laws)].left_out["batch"]
     assert np.median(np.abs(out.error)) < 0.05
     assert np.quantile(np.abs(out.error), 0.95) < 0.15
     assert out.within.mean() > 0.8

@@ -3,7 +3,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from lib.calibration import predict
-from lib.rigid_batch import StepLaw, rigid_batch, step_law
+from lib.rigid_batch import StepLaw, rigid_batch, rigid_batch_law, step_law
 
 
 def test_the_step_law_goes_through_one_and_thirty_two():
@@ -19,6 +19,22 @@ def test_two_users_by_hand():
     mean, square = np.array([1001, 1500.5]), np.array([2_000_002, 3_000_001])
     assert_allclose(batch.mean_time, [1.5 * 1001, 2 * 1500.5])
     assert_allclose(batch.cv2, square / mean**2 - 1)
+
+
+def test_the_law_of_two_users_by_hand_and_its_moments():
+    times, shares = rigid_batch_law([2, 2000, 2000, 2], StepLaw(1.0, 0.5), 2)
+    assert_allclose(times, [[3, 3000], [4, 4000]])
+    assert_allclose(shares, [[0.5, 0.5], [0.25, 0.75]])
+    batch = rigid_batch([2, 2000], StepLaw(1.0, 0.5), 2)
+    mean = (times * shares).sum(axis=1)
+    assert_allclose(mean, batch.mean_time)
+    assert_allclose((times**2 * shares).sum(axis=1) / mean**2 - 1, batch.cv2)
+
+
+def test_a_length_of_nothing_takes_next_to_nothing():
+    times, shares = rigid_batch_law([0, 10], StepLaw(1.0, 0.0), 1)
+    assert_allclose(times, [[1e-3, 10]])
+    assert_allclose(shares, [[0.5, 0.5]])
 
 
 def test_equal_lengths_do_not_vary():

@@ -81,3 +81,9 @@ def test_a_timeout_beyond_a_batch_of_one_and_an_unstable_server_are_refused():
     with pytest.raises(ValueError, match="arrival_rate times marginal_time must be below 1, got 1"):
         timeout_size_law(1.0, 1.0, 1.0, 0.0)
     assert timeout_sojourn_time(7.0, *V100, 1.0) == np.inf
+
+
+def test_a_law_is_refused_where_requests_outrun_what_each_adds_whatever_the_fixed_time():
+    with pytest.raises(ValueError, match="arrival_rate times marginal_time must be below 1, got 2"):
+        timeout_size_law(2.0, 0.1, 1.0, 0.1)
+    assert timeout_size_law(0.1, 5.0, 1.0, 0.1).sum() == pytest.approx(1)

@@ -135,3 +135,8 @@ def test_even_who_knows_the_length_reserves_more_than_it_holds():
     assert useful_share(0, 99, 99) == pytest.approx(100 / 198)
     with pytest.raises(ValueError, match="reserved must be at least prompt_length and output_length"):
         useful_share(10, 20, 29)
+
+
+def test_a_prompt_of_one_token_adds_its_share_of_the_variance():
+    """.3 (1 * 4 + 1 * 16 + 64 / 3)."""
+    assert_allclose(resident_tokens(3, 0.1, 1, [4, 16, 64])[1], 0.3 * (4 + 16 + 64 / 3))

@@ -56,3 +56,25 @@ def test_an_unknown_unit_is_refused():
 def test_the_text_is_within_half_a_unit_of_the_last_digit(value, digits):
     text = units.grouped(value, digits)
     assert float(text.replace(",", "")) == pytest.approx(value, rel=0.5000001 * 10 ** (1 - digits))
+
+
+@pytest.mark.parametrize(
+    ("numbers", "unit", "text"),
+    [
+        ((1, 2, 4), "", "2 (1 to 4)"),
+        ((0.0109, 0.0216, 0.1091), "USD", "0.0216 USD (0.0109 to 0.109)"),
+        ((0.4e6, 2.1e6, 3e6), "token/s", "2.10 Mtokens/s (400 ktokens/s to 3.00 Mtokens/s)"),
+        ((0.02, 0.02, 0.3), "s", "20.0 ms (20.0 to 300)"),
+        ((0.67, 0.67, 0.67), "USD/h", "0.670 USD/h"),
+    ],
+)
+def test_a_range_repeats_its_unit_only_where_it_must(numbers, unit, text):
+    assert units.quantity_range(*numbers, unit).replace(SPACE, " ") == text
+
+
+@pytest.mark.parametrize(
+    ("numbers", "name"), [((2, 1, 3), "middle"), ((1, 3, 2), "high"), ((1, math.nan, 2), "middle")]
+)
+def test_a_middle_outside_its_range_is_refused(numbers, name):
+    with pytest.raises(ValueError, match=f"{name} must be"):
+        units.quantity_range(*numbers, "USD")

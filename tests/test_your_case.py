@@ -158,7 +158,8 @@ SET = """async ([setting, names]) => {
 
 def settings():
     """Random settings of the controls, on their steps."""
-    rng, rented, models = np.random.default_rng(20261130), prices.rented(), traced_case.models()
+    rng, models = np.random.default_rng(20261130), traced_case.models()
+    rented = traced_case.catalogues()["accelerator"][0]
     for _ in range(SETTINGS):
         yield {
             "accelerator": str(rng.choice(rented)), "model": str(rng.choice(models)),

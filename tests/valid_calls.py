@@ -22,6 +22,7 @@ import numpy as np
 import torch
 
 from lib import (
+    agreement,
     boarding,
     calibration,
     decode,
@@ -32,16 +33,19 @@ from lib import (
     layer_shape,
     llama,
     measured,
+    misses,
     operating_point,
     prices,
     records,
     serving_records,
     serving_run,
+    step_laws,
 )  # fmt: skip
 from lib import deployment as deployments
 from lib.arrivals import ArrivalLaw
 from lib.batching import ContinuousBatching, DynamicBatching, KVMemory
 from lib.calibrated_step import CalibratedStep
+from lib.capped_timeout import SojournLaw
 from lib.first_token import Case
 from lib.footprint import BF16
 from lib.hardware import hardware
@@ -61,6 +65,7 @@ from tests import valid_queueing_calls
 from tests.served import ENGINE_RUNS, ENGINE_STEPS
 from tests.served import SERVED as SERVED_CONTENT
 from tests.test_records import recorded
+from tests.test_step_race import RACED
 
 
 class Text(str):
@@ -105,6 +110,13 @@ TIMES = 1.0 + 0.1 * BATCHES + 0.01 * BATCHES * CONTEXTS
 STRAIGHT = fit.affine(BATCHES, CONTEXTS, TIMES)
 RECORD = recorded(lambda batch, context, round: 0.01 * batch)
 RUN = records.summed_up("run", RECORD)
+WIDER = recorded(lambda batch, context, round: 0.01 + 0.002 * batch + 1e-6 * batch * context)
+WIDER["points"] += [point | {"batch_size": 3 * point["batch_size"]} for point in WIDER["points"]]
+WIDER["points"] += [point | {"context": 4 * point["context"]} for point in WIDER["points"]]
+WIDER_RUN = records.summed_up("wider", WIDER)
+MISSED = fit.LeftOut(
+    predicted=RUN.time, lower=RUN.time, upper=RUN.time, error=np.full(4, 0.2), within=np.full(4, True)
+)
 RECORD_PATH = Path(tempfile.mkdtemp()) / "run.json"
 records.write(RECORD_PATH, RECORD)
 TINY = llama.stand_in(LLAMA, 64)
@@ -144,6 +156,7 @@ LISTING = prices.listings()[0]
 CALLS = {
     "units": {
         "quantity": call(value=0.00448, unit="s", digits=3),
+        "quantity_range": call(low=1.0, middle=2.0, high=4.0, unit="s", digits=3),
         "significant": call(value=0.00448, digits=3),
         "grouped": call(value=1234.5, digits=3),
     },
@@ -325,10 +338,29 @@ CALLS = {
         "cached_bytes": call(scales=SCALES, context=2048),
         "memory_limit": call(scales=SCALES, context=2048),
     },
+    "article": {
+        "Claim": Without("a row of claims.csv: tested in test_claims"),
+        "claims": call(),
+        "example_times": call(machine=H100),
+        "token_price": call(batch_size=32, rent="middle"),
+    },
+    "sensitivity": {
+        "Swing": Without("a result"),
+        "swings": call(base=DEPLOYED, larger=DEPLOYED, traffic=CHATS),
+    },
+    "market": {
+        "Choice": Without("a result"),
+        "Implied": Without("a result"),
+        "choices": call(traffic=CHATS),
+        "implied": call(traffic=CHATS),
+    },
     "engine_step": {
         "Law": Without("a result"),
         "rows": call(),
         "law": call(),
+        "held_against": call(),
+        "Errors": Without("a result"),
+        "errors": call(),
         "ideal_terms": call(scales=SCALES, batch=8, context=2048),
         "reduced_time": call(scales=SCALES),
         "prompt_terms": call(scales=SCALES, prompt_tokens=512),
@@ -362,6 +394,7 @@ CALLS = {
     "batch_limit": {
         "BatchLimit": Without("a result"),
         "batch_limit": call(replica=REPLICA, time_per_token=0.05),
+        "slots_within": call(replica=REPLICA, time_per_token=0.05),
         "token_budget": call(replica=REPLICA, slots=8, gap=0.1),
         "load_limit": call(replica=REPLICA, time_per_token=0.05, first_token_time=1.0),
         "closed_load_limit": call(replica=REPLICA, time_per_token=0.05),
@@ -370,13 +403,17 @@ CALLS = {
     "offer": {
         "Offer": Without("a result"),
         "offer": call(deployment=DEPLOYED, traffic=CHATS, time_per_token=0.05, first_token_time=1.0),
+        "full_rates": call(deployment=DEPLOYED, traffic=CHATS, slots=8),
     },
     "frontier": {
-        "covered": call(),
+        "covered": Without("its terms are a tuple of words: tested in test_frontier"),
         "points": Without("its names are tuples of words: tested in test_frontier"),
         "pareto": Without("takes any number of columns: tested in test_frontier"),
         "best": Without("takes the columns that points makes: tested in test_frontier"),
+        "at_end": Without("takes the columns that points makes: tested in test_frontier"),
+        "agreement": Without("takes the columns that points makes: tested in test_frontier"),
         "choices": Without("takes the columns that points makes: tested in test_frontier"),
+        "ranked_at": Without("takes the columns that points makes: tested in test_frontier"),
         "cheapest_at": Without("takes the columns that points makes: tested in test_frontier"),
         "main": Without("the command line: tested in test_frontier"),
     },
@@ -393,7 +430,9 @@ CALLS = {
         "Books": Without("a result"),
         "published": call(name=Text("day-context")),
         "decode_rate": call(speed=21.0),
+        "decode_rates": call(),
         "prefill_rate": call(),
+        "all_books": call(),
         "books": call(prefill_rate=7e4, decode_rate=1.5e4),
     },
     "machine": {"processor": call(), "caches": call(), "free_memory": call(), "driver": call()},
@@ -434,9 +473,9 @@ CALLS = {
         "Quietness": Without("a result: quietness makes it"),
         "assumed": call(model=TINY, dtype="fp32", points=((1, 16), (4, 64)), bandwidth=4e10, flop_rate=1e11),
         "write": call(path=RECORD_PATH, content=RECORD),
-        "write_whole": call(path=RECORD_PATH, content=RECORD, line_start=Text('{"round"')),
         "content_of": call(path=RECORD_PATH),
-        "json_of": call(path=RECORD_PATH),
+        "relative_to": call(run=RUN, ceiling="copy"),
+        "ceilings_of": call(visit=RECORD["points"][0]["visits"][0]),
         "run": call(path=RECORD_PATH),
         "summed_up": call(name=Text("run"), content=RECORD),
         "precision_of": call(run=RUN),
@@ -446,8 +485,43 @@ CALLS = {
         "quietness": call(run=RUN),
         "committed": call(folder=RECORD_PATH.parent),
         "own": call(folder=RECORD_PATH.parent),
+    },
+    "record_file": {
+        "Kind": Without("made where a kind of record is defined; tests/test_record_file.py tries what it refuses"),
+        "write": call(kind=records.KIND, path=RECORD_PATH, content=RECORD),
+        "content_of": call(kind=records.KIND, path=RECORD_PATH),
+        "json_of": call(path=RECORD_PATH),
+        "checked": call(kind=records.KIND, name=Text("content"), content=RECORD),
         "files_in": call(folder=RECORD_PATH.parent, own=True),
-        "checked": Without("takes marks by any name: what it refuses is tested in test_records and test_serving_run"),
+        "begun": call(
+            kind=records.KIND, output=RECORD_PATH.with_name("begun.json"), fresh=RECORD, started=lambda old: False
+        ),
+        "version": call(),
+    },
+    "step_laws": {
+        "Judged": Without("a result: judged makes it"),
+        "judged": call(run=WIDER_RUN),
+        "best": call(laws=step_laws.judged(WIDER_RUN)),
+    },
+    "misses": {
+        "Miss": Without("a result: misses makes it"),
+        "in_words": call(found=misses.misses(RUN, MISSED, "batch"), by="batch", limit=0.15),
+        "misses": call(
+            run=RUN,
+            left_out=MISSED,
+            by="batch",
+            limit=0.15,
+        ),
+    },
+    "step_race": {
+        "Race": Without("a result: races makes it"),
+        "races": call(content=RACED),
+        "recorded": call(path=RECORD_PATH),
+    },
+    "agreement": {
+        "Agreement": Without("a result: agreement makes it"),
+        "agreement": call(one=RUN, other=RUN, ceiling="read", limit=0.1),
+        "table": call(compared=agreement.agreement(RUN, RUN)),
     },
     "bench": {
         "Bench": Without("measurement makes it from a plan that was checked"),
@@ -469,7 +543,6 @@ CALLS = {
             output=RECORD_PATH,
         ),
         "measure": Without("it takes seconds; tests/test_measurement.py tries it"),
-        "version": call(),
         "main": Without("a command line; tests/test_measurement.py tries it"),
     },
     "decode": {
@@ -540,9 +613,7 @@ CALLS = {
             compared=engine_runs.compared(ENGINE_STEPS, PREDICTION, ENGINE_RUNS),
             cause=engine_runs.explained(ENGINE_STEPS, ENGINE_RUNS),
         ),
-        "engine_ways": call(
-            prediction=PREDICTION, compared=engine_runs.compared(ENGINE_STEPS, PREDICTION, ENGINE_RUNS)
-        ),
+        "engine_ways": call(compared=engine_runs.compared(ENGINE_STEPS, PREDICTION, ENGINE_RUNS)),
     },
     "makespan": {
         "makespan": call(
@@ -555,6 +626,10 @@ CALLS = {
         "predicted": call(steps=ENGINE_STEPS, slots=[2]),
         "compared": call(steps=ENGINE_STEPS, prediction=PREDICTION, runs=ENGINE_RUNS),
         "explained": call(steps=ENGINE_STEPS, runs=ENGINE_RUNS),
+        "joined": call(
+            earlier=engine_runs.explained(ENGINE_STEPS, ENGINE_RUNS),
+            later=engine_runs.explained(ENGINE_STEPS, ENGINE_RUNS),
+        ),
         "committed": call(name=Text("vllm"), folder=SERVED_PATH.parent),
     },
     "loop_bus": {
@@ -739,6 +814,7 @@ CALLS = {
         "RigidBatch": Without("a result"),
         "step_law": call(accelerator="H100 SXM", model="Llama-3-8B", context=1024),
         "rigid_batch": call(lengths=[2.0, 9.0], law=StepLaw(0.02, 0.001), batch_cap=4),
+        "rigid_batch_law": call(lengths=[2.0, 9.0], law=StepLaw(0.02, 0.001), batch_cap=4),
     },
     "timeout_batching": {
         "timeout_batch_size": call(**V100, timeout=1e-3),
@@ -755,12 +831,23 @@ CALLS = {
         "harmless_timeout": call(**V100, loss=0.01),
         "estimated_batch_size": call(**V100, timeout=1e-3, named=lambda name, value: value),
     },
+    "capped_timeout": {
+        "SojournLaw": Without("a result"),
+        "sojourn_law": call(
+            arrival_rate=1.0, batch_time=[[0.5, 1.0], [0.7, 1.2]], share=[[0.5, 0.5], [0.2, 0.8]], timeout=0.3, cells=20
+        ),
+        "sojourn_quantile": call(law=SojournLaw(1.0, 1.0, 0.5, np.arange(3.0), np.full(3, 1 / 3)), level=0.9),
+    },
+    "timeout_estimate": {
+        "estimated_p99": call(**V100, timeout=1e-3, mean_batch=1.5, named=lambda name, value: value),
+        "ample_cap": call(**V100, mean_batch=1.5),
+    },
     "dispatch": {
         "Dispatch": Without("a result"),
         "Advice": Without("a result"),
-        "dispatched": call(**V100, timeout=1e-3),
+        "dispatched": call(**V100, timeout=1e-3, batch_cap=8),
         "smallest_cap": call(**V100, loss=0.01),
-        "advised": call(**V100, timeout=1e-3, loss=0.01),
+        "advised": call(**V100, timeout=1e-3, batch_cap=8, loss=0.01),
     },
     "simulated": {
         "Points": Without("a result"),
@@ -802,6 +889,7 @@ _FREE = "the part takes no time"
 # argument: {kind of value: why it is a good one}; for one function only, "function.argument".
 # A stricter function may refuse it all the same, by name.
 ALLOWED = {
+    "in_words.found": {"empty": "no point is missed"},
     **valid_queueing_calls.ALLOWED,
     "graph_sizes": {"empty": "the engine does not pad"},
     "prompt_host_time": {"zero": "the host takes no time"},
@@ -848,6 +936,11 @@ ALLOWED = {
     "timeout": {"zero": "no wait"},
     "timeout_sojourn_quantile.level": {"zero": "the shortest"},
     "rigid_batch.lengths": {"zero": "nothing may be wanted"},
+    "rigid_batch_law.lengths": {"zero": "nothing may be wanted"},
+    "share": {"zero": "a time may be listed and not occur"},
+    "sojourn_quantile.level": {"zero": "the shortest"},
+    "dispatched.batch_cap": {"infinity": "no cap"},
+    "advised.batch_cap": {"infinity": "no cap"},
     "harmless_timeout.loss": {"zero": "no loss"},
     "MeasuredLengths.longest": {"infinity": "no limit"},
     "price_rate": {"zero": "a machine may be free"},
@@ -873,6 +966,9 @@ ALLOWED = {
     "Coefficients.small_matrix_loss": {"zero": "all matrices stream alike"},
     "Coefficients.all_reduce_latency": {"empty": "no link was timed"},
     "value": {"negative": "a difference may be", "zero": "so may a difference"},
+    "token_price.batch_size": {"infinity": "the floor"},
+    "slots_within.time_per_token": {"infinity": "no target"},
+    "quantity_range.low": {kind: "a number may be" for kind in ("zero", "negative")},
     "Fact.value": {},
     "context": {"zero": "nothing is cached yet"},
     "size": {"zero": "no layer is of this kind"},

@@ -4,9 +4,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from lib.batching import DynamicBatching
 from lib.lengths import MeasuredLengths, length_quantile
 from lib.replication import without_warm_up
 
+NO_CAP = 1_000_000
 LEVELS = (np.arange(40_000) + 0.5) / 40_000
 CAP = 32
 
@@ -50,3 +52,20 @@ def mean_and_tail(arrivals, served):
     """Return mean and 99th percentile of the time from arrival to the end, warm-up left out."""
     latency = without_warm_up(served.end_time - arrivals)
     return latency.mean(), np.quantile(latency, 0.99)
+
+
+def seen(arrivals, served):
+    """Return mean and 99th percentile of the latency, the machine's time for each request, and the mean batch."""
+    own = without_warm_up(1 / served.batch_size)
+    busy = without_warm_up(served.end_time - served.start_time) * own
+    return *mean_and_tail(arrivals, served), busy.mean(), 1 / own.mean()
+
+
+def named(prefix, values):
+    """Return the series of what `seen` returns."""
+    return dict(zip((f"{prefix} {what}" for what in ("mean", "p99", "busy", "batch")), map(float, values), strict=True))
+
+
+def waiting_for(timeout, cap=NO_CAP):
+    """Return the policy that waits for a full batch or a timeout."""
+    return DynamicBatching(cap=cap, control_limit=cap if timeout else 1, timeout=timeout)

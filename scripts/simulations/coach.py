@@ -6,7 +6,7 @@ from lib.batching import DynamicBatching
 from lib.bulk import bulk_queue
 from lib.length_fit import max_ratio, sorted_max_ratio
 from lib.lengths import WORKLOADS, length_quantile
-from lib.order_statistics import empirical_max
+from lib.order_statistics import empirical_max, exponential_max_ratio
 from lib.queues import served_in_batches
 from lib.rigid_batch import rigid_batch, step_law
 from lib.schedule import idle_share, static_schedule
@@ -20,7 +20,7 @@ MACHINE, MODEL, CONTEXTS = "H100 SXM", "Llama-3-8B", (1024, 8192)
 
 
 def longest():
-    """The mean longest of n over the mean, for every measured workload."""
+    """The mean longest of n over the mean, for every measured workload and for exponential lengths."""
     for workload in WORKLOADS:
         law, mean = outputs(workload), lengths_of(workload).mean()
         for size in SIZES:
@@ -30,6 +30,12 @@ def longest():
                 return {workload: lengths.max(axis=1).mean() / mean}
 
             yield Case(size, 12_800, draw, {workload: float(max_ratio(law, size))})
+    for size in SIZES:
+
+        def exponential(count, rng, size=size):
+            return {"exponential law": rng.exponential(1.0, (count // size, size)).max(axis=1).mean()}
+
+        yield Case(size, 12_800, exponential, {"exponential law": float(exponential_max_ratio(size))})
 
 
 def two_users():

@@ -15,19 +15,14 @@ from lib.timeout_batching import (
     timeout_sojourn_time,
 )
 from lib.timeout_choice import harmless_timeout
-from scripts.simulations.case import CAP, Case, lengths_of, mean_and_tail, poisson
+from scripts.simulations.case import Case, lengths_of, mean_and_tail, poisson, waiting_for
 from scripts.simulations.coach import CONTEXTS, MACHINE, MODEL
+from scripts.simulations.outputs import output_timeout
 
 V100 = INOUE["V100"]
 ARRIVALS = (0.5, 2.0, 4.0)  # in the fixed time of a batch
 SLOPES = (0.0, 0.0762, 0.4084)  # of nothing, the V100 and the P4, over the fixed time
 LIMITS = (1, 2, 3, 4, 5, 6, 8)
-NO_CAP = 1_000_000
-
-
-def waiting_for(timeout, cap=NO_CAP):
-    """Return the policy that waits for a full batch or a timeout."""
-    return DynamicBatching(cap=cap, control_limit=cap if timeout else 1, timeout=timeout)
 
 
 def forward_pass(law):
@@ -137,34 +132,6 @@ def control_limit():
 
             queue = bulk_queue(rate, times, control_limit=limit, service_cv2=cv2)
             yield Case(limit, 20_000, draw, {kind: float(queue.sojourn_time / greedy)})
-
-
-def output_timeout():
-    """Mean and tail of static batches of up to 32 conversations against the timeout, s, at three loads."""
-    law = step_law(MACHINE, MODEL, CONTEXTS[0])
-    lengths = lengths_of("azure-conversation")
-    batch = rigid_batch(lengths, law, CAP)
-    for load in (0.05, 0.2, 0.6):
-        rate = load * CAP / batch.mean_time[-1]
-        for wait in (0, 0.25, 0.5, 1.0, 2.0, 4.0):
-
-            def draw(count, rng, rate=rate, wait=wait, load=load):
-                arrivals = poisson(rate, count, rng)
-                drawn = lengths[rng.integers(0, lengths.size, count)].tolist()
-
-                def batch_time(first, last):
-                    return (law.fixed_time + (last - first) * law.marginal_time) * max(drawn[first:last])
-
-                served = served_in_batches(arrivals, batch_time, waiting_for(wait, CAP))
-                mean, tail = mean_and_tail(arrivals, served)
-                heads = np.flatnonzero(np.diff(served.start_time, prepend=-1) > 0)[count // 200 : -1]
-                return {
-                    f"{load:g} mean": mean, f"{load:g} p99": tail,
-                    f"{load:g} batch": served.batch_size[heads].mean(),
-                }  # fmt: skip
-
-            greedy = {"mean": bulk_queue(rate, batch.mean_time, service_cv2=batch.cv2).sojourn_time}
-            yield Case(wait, 20_000, draw, {f"{load:g} mean": float(greedy["mean"])} if not wait else {})
 
 
 def harmless():

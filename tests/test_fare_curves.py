@@ -1,0 +1,67 @@
+"""What the figures of a batch's fare draw: the calibrated model, the measured steps, the medians by class."""
+
+import re
+
+import numpy as np
+import pytest
+
+from lib import fare_curves, memory
+from lib.amortisation import CLASSES, engine_ratios, kernel_ratios
+from lib.calibration import predict
+from lib.hardware import hardware
+from lib.measured import table
+from lib.model import model
+
+A100, LLAMA = hardware("A100 SXM 80GB"), model("Llama-3-8B")
+PUBLISHED = dict(zip(table("published_results")["id"], table("published_results")["value"], strict=True))
+
+
+def test_a_curve_starts_at_one_and_ends_where_memory_is_full():
+    lines, points, fares = fare_curves.by_context(A100, LLAMA, (128, 8192, 32768))
+    assert [*lines] == ["128 tokens", "8,192 tokens", "32,768 tokens"]
+    for tokens, (*_, sizes, fare) in zip((128, 8192, 32768), lines.values(), strict=True):
+        assert fare[0] == 1
+        assert sizes[-1] == min(memory.largest_batch(A100, LLAMA, tokens), 1024)
+    made = predict(A100.name, LLAMA.name, [1, 32], 8192).calibrated
+    at, fare = lines["8,192 tokens"][2:]
+    assert np.interp(32, at, fare) == pytest.approx(made[1] / made[0] / 32, rel=0.02)
+    assert [*points] == ["measured, 128", "measured, 8,192"], "nobody measured 32,768"
+    assert fares[128][1] == 1
+    assert fares[8192][32] > fares[128][32] > 1 / 32
+
+
+def test_a_key_head_each_costs_more_than_shared_ones():
+    lines, points, fares = fare_curves.by_key_heads(A100, ("Llama-2-7B", "Llama-3-8B"), 2048)
+    assert [*lines] == ["Llama-2-7B, 32 key heads", "Llama-3-8B, 8 key heads"]
+    assert fares["Llama-2-7B"][32] > 1.5 * fares["Llama-3-8B"][32]
+    assert dict(zip(*points["measured, Llama-3-8B"], strict=True)) == fares["Llama-3-8B"]
+
+
+@pytest.mark.parametrize(
+    ("made", "found", "column"),
+    [(fare_curves.kernel_table, kernel_ratios(32), "context"),
+     (fare_curves.engine_table, engine_ratios(32), "input_tokens")],
+)  # fmt: skip
+def test_every_case_at_a_length_is_counted_once(made, found, column):
+    head, *lengths = made(32, (128, 512)).items()
+    assert head[1][: len(CLASSES)] == (CLASSES if made is fare_curves.kernel_table else [*CLASSES])
+    for tokens, (_, cells) in zip((128, 512), lengths, strict=True):
+        counted = sum(int(match[1]) for cell in cells if (match := re.search(r"\((\d+)\)$", cell)))
+        assert counted == np.count_nonzero(found[column] == tokens)
+
+
+def test_the_fewer_bits_the_further_above_the_bound():
+    rows, achieved = fare_curves.weight_bits(A100, PUBLISHED)
+    mine = [ratio for name, ratio in zip(rows["names"], rows["ratios"], strict=True) if name.startswith("Llama-2-7B")]
+    assert mine == sorted(mine)
+    assert achieved["7b", "bf16"] == pytest.approx(1397e9 / A100.bandwidth, rel=1e-3)
+
+
+def test_devices_are_slower_than_ideal_and_slower_still_with_their_links():
+    found = fare_curves.by_devices(A100, LLAMA, 32, 1024)
+    devices, bound = found["bound"]
+    assert devices.tolist() == [1, 2, 4, 8]
+    assert np.all(bound < found["kernels"][1])
+    assert found["linked"][1][0] == found["kernels"][1][0], "one device has nobody to talk to"
+    assert np.all(found["linked"][1][1:] > found["kernels"][1][1:])
+    assert np.all(np.diff(found["measured"][1]) < 0)
