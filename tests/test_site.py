@@ -141,13 +141,13 @@ def test_a_link_to_a_figure_goes_there_at_once_and_stays_when_all_is_drawn(brows
     page = context.new_page()
     page.goto(f"file://{test_book}/chapters/pipeline.html#fig-layers")
     page.wait_for_function("[...document.querySelectorAll('mjx-container')].length > 1 && stopwatch.after")
-    for figure in ("fig-plain", "fig-slider", "fig-layers"):
+    for figure in ("fig-slider", "fig-layers"):
         page.wait_for_function("figure => document.querySelector(`#${figure} .chart`).view", arg=figure)
     page.evaluate(browsing._SETTLE)
     top = page.evaluate("document.querySelector('#fig-layers .chart-plot').getBoundingClientRect().top")
     assert page.evaluate("stopwatch.inSight < stopwatch.live"), "the figure stands there before it is drawn"
     assert top == pytest.approx(page.evaluate("stopwatch.top"), abs=2)
-    assert page.evaluate("shifts.sum") < 0.01
+    assert page.evaluate("shifts.sum") < 0.02, "ten pixels, when a formula above is set"
     context.close()
 
 
