@@ -189,7 +189,7 @@ def calculator(along, here, *, description):
             "'if arrivals are random and passes alike']"
         )
     ).mark_text(align="left", baseline="bottom", fontSize=13, lineBreak="\n").encode(
-        x=alt.value(8), y=alt.value(300), text="text:N"
+        x=alt.value(8), y=alt.value(245), text="text:N"
     )  # fmt: skip
     params = [
         alt.param(name=name, value=first, bind=alt.binding_range(min=low, max=high, step=step, name=label))

@@ -1,13 +1,10 @@
 r"""What the time to the first token is made of, on real accelerators under the rules of real engines.
 
-``scripts/simulate_first_token.py`` ran the cases and wrote ``data/first_token.csv``, which
-`rows` and `value` read. `simulated` runs one case again.
+``scripts/simulate_first_token.py`` ran the cases and wrote ``data/first_token.csv``, which `lib.pause_record` reads.
+`simulated` runs one case again.
 """
 
-import csv
-import functools
 from dataclasses import dataclass
-from importlib.resources import files
 from math import ceil
 
 import numpy as np
@@ -24,11 +21,11 @@ from lib.simulation import FirstTokenParts, simulate
 from lib.trace import Trace
 
 POLICIES = ("vllm", "tgi", "sglang", "prompts elsewhere", "gather")
+TARGETS = (1.0, 2.0)  # s: most that 99 in 100 are to wait
 GATHERED, TIMEOUT = 32, 0.3  # the article's story: dozens of requests, a few tenths of a second
 PARTS = FirstTokenParts._fields
 LONE, HALF, NEAR = 0.0, 0.5, 0.9
 APART = 100.0  # seconds between lone users, who ask for one token
-TEXTS = ("experiment", "workload", "accelerator", "model", "policy", "quantity")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,7 +170,8 @@ def summary(run, times=(), decoding=()):
     -------
     dict of str to float
         Means of the parts of the TTFT; TTFT: mean, p50, p99; TPOT: mean, p50; deliberate p99; share of requests that
-        lost their memory; time between two tokens, p50 and p99. Seconds.
+        lost their memory; time between two tokens, p50 and p99. Seconds. Share that waited longer than each of
+        `TARGETS`, as `later_than` names it.
     """
     found = latencies(run.arrival_time, run.admitted_time, run.first_token_time, run.finish_time, run.tokens)
     ttft, tpot = without_warm_up(found.ttft), without_warm_up(np.nan_to_num(found.tpot, nan=np.inf))
@@ -185,13 +183,36 @@ def summary(run, times=(), decoding=()):
         "held_back_p99": float(np.quantile(without_warm_up(run.first_token_parts.held_back), 0.99)),
         "preempted": float(np.mean(without_warm_up(run.preemptions.astype(float)) > 0)),
         "lost": float(without_warm_up(run.preemptions.astype(float)).mean()),
-    }  # fmt: skip
+    } | {later_than(target): float(np.mean(ttft > target)) for target in TARGETS}  # fmt: skip
     if len(times):
         order = np.argsort(times)
         share = np.cumsum(np.asarray(decoding)[order]) / np.sum(decoding)
         for name, level in (("itl_p50", 0.5), ("itl_p99", 0.99)):
             said[name] = float(np.asarray(times)[order][np.searchsorted(share, level)])
     return said
+
+
+def later_than(target):
+    """Return the name of a quantity: the share of requests whose TTFT exceeds a target.
+
+    Parameters
+    ----------
+    target : float
+        One of `TARGETS`, s.
+
+    Returns
+    -------
+    str
+
+    Raises
+    ------
+    ValueError
+        If it is none.
+    """
+    target = arguments.number("target", target, above=0)
+    if target not in TARGETS:
+        raise ValueError(f"target must be one of {', '.join(map(str, TARGETS))}, got {target!r}")
+    return f"later_than_{target:g}"
 
 
 def capacity(case, requests):
@@ -311,49 +332,3 @@ def boarding_share(points):
         spent = ideal[mine] * serving.fitted(ideal[mine], points["value"][mine])
         share[mine] = spent[:, prompts].sum(axis=1) / spent.sum(axis=1)
     return share
-
-
-@functools.cache
-def rows():
-    """Return the record of simulations, from ``data/first_token.csv``.
-
-    Returns
-    -------
-    dict of str to ndarray
-        ``experiment``, ``workload``, ``accelerator``, ``model``, ``devices``, ``policy``; ``setting`` (a chunk, a
-        share of the memory, a variation of arrivals; 0 where none is set); ``load`` (share of the capacity, 0
-        for a lone user); ``arrival_rate`` (1/s; 0 for a lone user); ``requests`` of each of ``replications``;
-        ``quantity``; ``mean`` and ``half_width`` of its 95 % interval, SI.
-    """
-    with (files("lib") / "data" / "first_token.csv").open(encoding="utf-8", newline="") as opened:
-        read = [*csv.DictReader(opened)]
-    return {
-        name: np.array([row[name] if name in TEXTS else float(row[name]) for row in read]) for name in read[0]
-    }
-
-
-def value(quantity, **where):
-    """Return one number of the record.
-
-    Parameters
-    ----------
-    quantity : str
-    **where
-        Columns of `rows` and what they must be.
-
-    Returns
-    -------
-    float
-
-    Raises
-    ------
-    ValueError
-        If not exactly one row is meant.
-    """
-    table = rows()
-    keep = table["quantity"] == quantity
-    for column, wanted in where.items():
-        keep &= table[arguments.choice("column", column, table)] == wanted
-    if keep.sum() != 1:
-        raise ValueError(f"where must name one row of {quantity}, got {int(keep.sum())}")
-    return float(table["mean"][keep][0])

@@ -3,7 +3,7 @@
 The tables hold medians, sums and selected figures of public sources, with a source
 key per row; ``measurement_sources.csv`` gives repository, commit, licence and what was
 dropped. ``scripts/derive_measurements.py`` made all but ``published_results``, which is typed,
-and the replays, which ``scripts/replay_runs.py`` made.
+and the replays, which ``scripts/replay_runs.py``, ``predict_first_tokens.py`` and ``replay_traces.py`` made.
 """
 
 import csv
@@ -19,7 +19,7 @@ from lib import arguments
 TABLES = (
     *("all_reduce", "batch_one", "decode_steps", "end_to_end"),
     *("measurement_sources", "published_results", "lengths", "workloads", "arrivals"),
-    *("replayed_runs", "replayed_quantiles", "batch_limits"),
+    *("replayed_runs", "replayed_quantiles", "batch_limits", "served_first_tokens", "replayed_traces"),
 )
 NUMBERS = frozenset(
     {
@@ -30,6 +30,8 @@ NUMBERS = frozenset(
         *("duration", "rate", "cv", "cv_low", "cv_high", "longest_gap"),
         *("dispersion_1s", "dispersion_10s", "dispersion_60s"),
         *("host_time", "predicted", "recorded", "low", "high", "share", "requests", "preemptions", "iterations"),
+        *("at_home", "crowd", "held_back", "step_alone", "bound", "prompt_factor"),
+        *("replications", "mean", "half_width"),
         *("devices", "time_per_token", "first_token_time", "seeds", "requests", "slots_derived", "slots_closed_form"),
         *("slots_low", "slots_searched", "slots_high", "rate_derived", "rate_low", "rate_searched", "rate_high"),
     }
@@ -38,7 +40,7 @@ SIGNED = frozenset({"rank_correlation", "error"})
 UNKNOWN_ALLOWED = frozenset(
     {
         *("head_time", "spread", "rank_correlation", "duration", "rate", "cv_low", "cv_high", "longest_gap"),
-        *("low", "high"),
+        *("low", "high", "at_home", "crowd", "held_back", "step_alone", "bound", "prompt_factor"),
         *("dispersion_1s", "dispersion_10s", "dispersion_60s"),
     }
 )
@@ -55,6 +57,8 @@ def table(name):
         gaps and, in `time`, LM head. ``end_to_end``: running engines, by `quantity`.
         ``lengths``: quantiles of prompts and outputs; ``workloads``: their means; ``arrivals``: how
         bursty. ``replayed_runs``, ``replayed_quantiles``: recorded runs of vLLM and what the simulator makes of them.
+        ``served_first_tokens``: first tokens of the closed loops, measured and predicted; ``replayed_traces``:
+        arrivals as recorded against the same gaps in another order.
         ``all_reduce``, ``batch_one``, ``published_results``, ``measurement_sources``.
 
     Returns

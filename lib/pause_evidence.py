@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from lib import first_token, hardware, measured, roofline
+from lib import first_token, hardware, measured, pause_record, roofline
 from lib import model as models
 from lib.evidence import CHAT, MACHINE, MODEL, Evidence
 from lib.units import quantity
@@ -22,7 +22,7 @@ def deliberate_shares():
     dict of tuple to float
         By policy, workload, accelerator and load.
     """
-    table = first_token.rows()
+    table = pause_record.rows()
     cases = (table["experiment"] == "parts") & np.isin(table["policy"], [*ENGINES])
     keys = [*zip(*(table[name].tolist() for name in ("policy", "workload", "accelerator", "load")), strict=True)]
     means = {
@@ -33,7 +33,7 @@ def deliberate_shares():
 
 
 def _typical(quantity_, policy, load, experiment="parts"):
-    return first_token.value(quantity_, experiment=experiment, policy=policy, load=load, **TYPICAL)
+    return pause_record.value(quantity_, experiment=experiment, policy=policy, load=load, **TYPICAL)
 
 
 def _deliberate_pause():
@@ -42,15 +42,19 @@ def _deliberate_pause():
     for name, load in (("half", first_token.HALF), ("near", first_token.NEAR)):
         words[f"tgi_{name}"] = quantity(_typical("held_back", "tgi", load), "s")
         words[f"tgi_{name}_ttft"] = quantity(_typical("ttft", "tgi", load), "s")
+    runs = measured.table("served_first_tokens")
+    told = runs["held_back"] > 0
+    words["told"] = quantity(float(np.median(runs["held_back"][told] / runs["predicted"][told])), "%", digits=2)
+    words["told_runs"] = quantity(int(told.sum()), "")
     return Evidence(number=max(shares.values()), edge=min(shares.values()), words=words)
 
 
 def _alone():
     one = {"experiment": "singly", "policy": "one by one", **TYPICAL}
-    lone, half = (first_token.value("ttft", load=load, **one) for load in (first_token.LONE, first_token.HALF))
-    shared = first_token.value("ttft", experiment="singly", policy="vllm", **TYPICAL)
-    rate, most = (first_token.value(name, load=first_token.HALF, **one) for name in ("rate", "capacity"))
-    table = first_token.rows()
+    lone, half = (pause_record.value("ttft", load=load, **one) for load in (first_token.LONE, first_token.HALF))
+    shared = pause_record.value("ttft", experiment="singly", policy="vllm", **TYPICAL)
+    rate, most = (pause_record.value(name, load=first_token.HALF, **one) for name in ("rate", "capacity"))
+    table = pause_record.rows()
     near = (table["experiment"] == "parts") & (table["policy"] == "vllm") & (table["load"] == first_token.NEAR)
     for name, wanted in TYPICAL.items():
         near &= table[name] == wanted
@@ -70,7 +74,7 @@ def first_over_later():
     dict of tuple to float
         By policy, workload, accelerator and load.
     """
-    table = first_token.rows()
+    table = pause_record.rows()
     cases = (table["experiment"] == "parts") & np.isin(table["policy"], [*ENGINES])
     keys = [*zip(*(table[name].tolist() for name in ("policy", "workload", "accelerator", "load")), strict=True)]
     first, later = (

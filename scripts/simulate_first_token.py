@@ -22,9 +22,10 @@ if str(ROOT) not in sys.path:
     sys.path.insert(0, str(ROOT))
 
 from lib import first_token as first  # noqa: E402
+from lib import memory_pressure  # noqa: E402
 from lib import workload as workloads  # noqa: E402
 from lib.arrivals import ArrivalLaw  # noqa: E402
-from lib.calibrated_step import CalibratedStep  # noqa: E402
+from lib.calibrated_step import CalibratedStep, kv_tokens  # noqa: E402
 from lib.replication import mean_interval  # noqa: E402
 
 OUT = ROOT / "lib" / "data" / "first_token.csv"
@@ -41,7 +42,14 @@ CHAT, CODE, REASONING = "azure-conversation", "azure-code", "servegen-reasoning"
 PLACES = ((CHAT, H100), (CODE, H100), (REASONING, H100), (CHAT, A100))
 CHUNKS = (256, 512, 1024, 2048, 4096, 8192)
 SHARES, LOADS = (0.0625, 0.125, 1.0), (0.3, 0.5, 0.7, 0.9)
-VARIATIONS = (1.0, 2.0, 5.0, 13.0)
+VARIATIONS = (1.0, 2.0, 4.0, 8.0, 13.0)
+# a quarter of the memory, and vLLM's slots
+QUARTER, MANY = 0.25, 1024
+# where the 99th percentile crosses the targets, by variation: found by a coarser search
+TARGETED, NEAR_TARGET = 1500, {
+    1.0: (0.85, 0.92, 0.96, 1.0), 2.0: (0.75, 0.85, 0.92, 0.96, 1.0), 4.0: (0.2, 0.4, 0.6, 0.75, 0.85, 0.95),
+    8.0: (0.02, 0.05, 0.1, 0.2, 0.4, 0.6), 13.0: (0.01, 0.02, 0.05, 0.1, 0.2),
+}  # fmt: skip
 
 
 def drawn(workload, rate, count, replication, *, cv=1.0):
@@ -140,6 +148,35 @@ def bursts(cv, load):
     return [*rows("bursts", case, load, load * capacity(case), setting=cv, cv=cv, count=SWEPT)]
 
 
+def targets(cv, load):
+    """Gaps of a variation, near the load at which one request in a hundred misses the target."""
+    case = first.Case(workload=CHAT, step=H100, policy="vllm")
+    return [*rows("targets", case, load, load * capacity(case), setting=cv, cv=cv, count=TARGETED)]
+
+
+def pressure(allocation, slots, load):
+    """A quarter of the memory for long answers; load 0: all requests wait at the door from the start."""
+    room = int(QUARTER * kv_tokens(H100.accelerator, H100.model))
+    case = memory_pressure.Pressure(kv_tokens=room, slots=slots, allocation=allocation)
+    rate = load * finished(room)
+    runs = []
+    for replication in range(REPLICATIONS):
+        requests = drawn(REASONING, rate or 1.0, SWEPT, replication)
+        if not rate:
+            requests = requests._replace(arrival_time=np.zeros(SWEPT))
+        runs.append(memory_pressure.pressed(requests, case, H100))
+    means = {name: mean_interval([run[name] for run in runs], 0.95) for name in runs[0]}
+    return [*lines("pressure", (REASONING, H100, allocation), (load, rate, slots), SWEPT, means)]
+
+
+@functools.cache
+def finished(room):
+    """Return what vLLM's rules finish with that memory, 1/s: from requests that no replication has seen."""
+    waiting = drawn(REASONING, 1.0, 1_000, 1_000)._replace(arrival_time=np.zeros(1_000))
+    case = memory_pressure.Pressure(kv_tokens=room, slots=MANY)
+    return memory_pressure.pressed(waiting, case, H100)["finished"]
+
+
 EXPERIMENTS = {
     "parts": (parts, [(*place, policy) for place in PLACES for policy in ("vllm", "tgi", "sglang")]
               + [(CHAT, H100, "gather")]),
@@ -148,6 +185,11 @@ EXPERIMENTS = {
     "chunk": (chunk, [(size, load) for size in CHUNKS for load in (0.8,)]),
     "memory": (memory, [(share, load) for share in SHARES for load in LOADS]),
     "bursts": (bursts, [(cv, load) for cv in VARIATIONS for load in (0.5, 0.8)]),
+    "pressure": (pressure, [("paged", slots, 0.0) for slots in (24, 40, 56, 80, MANY)]
+                 + [(allocation, MANY, 0.0) for allocation in memory_pressure.ALLOCATIONS[1:]]
+                 + [(allocation, MANY, load) for allocation in ("paged", "reserved, length known")
+                    for load in (0.5, 0.7, 0.9)]),
+    "targets": (targets, [(cv, load) for cv, loads in NEAR_TARGET.items() for load in loads]),
 }  # fmt: skip
 
 

@@ -23,14 +23,15 @@ LAYERS = {
     "systems": [
         *("batching", "engines", "step_time", "replica", "compiled_replica", "whole_batches"),
         *("simulation", "token_times", "queues", "kernel_table", "recorded_run", "replay"),
-        *("calibrated_step", "first_token"),
+        *("calibrated_step", "engine_iteration", "closed_loop", "first_token", "pause_record", "bursts"),
+        *("memory_pressure", "public_first_tokens"),
         *("record_file", "records", "agreement", "step_laws", "misses", "step_race", "decode", "bench", "measurement"),
         *("cost", "batch_limit", "offer", "sensitivity", "market", "frontier", "production_day", "your_case"),
         *("boarding", "makespan", "bus", "serving_records", "serving_run", "engine_runs", "loop_bus"),
     ],
     "page": [
         *("expressions", "theme", "charts", "batch_charts", "bus_charts", "bus_tables", "price_charts", "traced_case"),
-        *("waiting_charts", "price_tables", "price_curves", "fare_curves"),
+        *("waiting_charts", "pause_tables", "price_tables", "price_curves", "fare_curves"),
         *("prose", "claims", "controls", "figures", "downloads", "copies", "book"),
         *("evidence", "wall_evidence", "trip_evidence", "coach_evidence", "bus_evidence", "pause_evidence"),
         "price_evidence",

@@ -46,12 +46,14 @@ from lib.arrivals import ArrivalLaw
 from lib.batching import ContinuousBatching, DynamicBatching, KVMemory
 from lib.calibrated_step import CalibratedStep
 from lib.capped_timeout import SojournLaw
+from lib.closed_loop import ClosedLoop
 from lib.first_token import Case
 from lib.footprint import BF16
 from lib.hardware import hardware
 from lib.kernel_table import KernelTable, kernel_table_in
 from lib.latency import ServiceLevel, latencies
 from lib.lengths import LengthLaw, MeasuredLengths
+from lib.memory_pressure import Pressure
 from lib.model import model
 from lib.recorded_run import recorded_run
 from lib.rigid_batch import StepLaw
@@ -147,6 +149,11 @@ SERVED = recorded_run(KERNEL_FOLDER / "requests.csv")
 
 V100 = {"arrival_rate": 500.0, "fixed_time": 1.9e-3, "marginal_time": 1.4e-4}
 DEPLOYED = deployments.Deployment(hardware=H100, model=MIXTRAL, dtype="fp8", devices=2)
+DENSE = deployments.Deployment(hardware=H100, model=LLAMA, dtype="fp8", devices=2)
+LAW = (1.7e-5, 1.6e-5, 1.5, 1.9, 2.0, 2.0, 1.5, 1.7e-5)
+CLOSED = ClosedLoop(deployment=DENSE, engine="vLLM", users=4, input_tokens=64, output_tokens=8)
+PRESSED = Pressure(kv_tokens=1024, slots=8, longest=512)
+LOADED = simulate(TRACE, ContinuousBatching(slots=4), AffineStep(fixed=0.01), events=True)
 SCALES, CHATS = deployments.scales(DEPLOYED), deployments.traffic_of("azure-conversation")
 REPLICA = operating_point.replica(DEPLOYED, CHATS, slots=64)
 GRID = frontier.points(CHATS, models=("Llama-3-8B",), accelerators=("L40S",))
@@ -746,8 +753,54 @@ CALLS = {
         "alone": call(step=REAL_STEP, requests=TRACE),
         "one_by_one": call(step=REAL_STEP, requests=TRACE, load=0.5),
         "boarding_share": Without("takes the points that lib.serving checks: tested in test_first_token"),
-        "rows": Without("takes nothing"),
+        "later_than": call(target=1.0),
+    },
+    "pause_record": {
+        "rows": call(),
         "value": Without("takes the columns of the record: tested in test_first_token"),
+        "arrival_rate": Without("takes the columns of the record: tested in test_bursts"),
+        "curve": Without("takes the columns of the record: tested in test_bursts"),
+    },
+    "bursts": {
+        "Crossing": Without("a result"),
+        "crossing": call(load=[0.2, 0.4], share=[0.0, 0.1], half_width=[0.0, 0.01], level=0.01),
+        "bearable_load": call(variation=2.0, target=2.0),
+    },
+    "engine_iteration": {
+        "EngineIteration": call(deployment=DENSE, coefficients=LAW),
+    },
+    "closed_loop": {
+        "ClosedLoop": call(deployment=DENSE, engine="vLLM", users=4, input_tokens=64, output_tokens=8),
+        "FirstTokens": Without("a result"),
+        "kv_tokens": call(deployment=DENSE),
+        "policy_of": call(run=CLOSED),
+        "precision_of": call(run=CLOSED),
+        "regime": call(run=CLOSED),
+        "gathers": call(run=CLOSED),
+        "held_back": call(run=CLOSED, time_per_token=0.01),
+        "first_tokens": call(run=CLOSED, coefficients=LAW, rng=RNG),
+    },
+    "memory_pressure": {
+        "Pressure": call(kv_tokens=1024, slots=8, allocation="paged", longest=512),
+        "policy_of": call(pressure=PRESSED),
+        "that_fit": call(requests=TRACE, longest=512),
+        "pressed": call(requests=TRACE, pressure=PRESSED, step_time=AffineStep(fixed=0.01)),
+        "resident": call(run=LOADED, share=0.2),
+        "resident_by_campbell": call(run=LOADED, arrival_rate=1.0),
+    },
+    "public_first_tokens": {
+        "Prefills": Without("a result"),
+        "Regime": Without("a result"),
+        "prefills": call(),
+        "summed_kernels": call(step=REAL_STEP, batch=2, prompt_tokens=64),
+        "by_regime": call(),
+    },
+    "pause_tables": {
+        "first_tokens": call(),
+        "boarding": call(),
+        "useful_shares": call(workload="azure-conversation"),
+        "pressure": Without("takes the cases of the record: tested in test_pause_tables"),
+        "targets": call(variations=[1.0, 2.0]),
     },
     "simulation": {
         "FirstTokenParts": Without("a result"),
@@ -951,6 +1004,10 @@ ALLOWED = {
     "cached_price": {"zero": "a token may be free"},
     "cached_share": {"zero": "nothing was cached"},
     "one_by_one.load": {"zero": "a lone user"},
+    "crossing.share": {"zero": "none is late"},
+    "crossing.half_width": {"zero": "no doubt"},
+    "crossing.level": {"zero": "none may be late"},
+    "resident.share": {"zero": "all of it"},
     "good_share": {"zero": "none may be good"},
     "Traffic.output_cv2": {"zero": "all as long"},
     "batch_limit.time_per_token": {"infinity": "no target"},

@@ -1,0 +1,95 @@
+"""Public closed loops: the crowd, the queue for memory, and what an engine holds back when it is told to."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from lib import closed_loop, footprint, memory
+from lib.closed_loop import ClosedLoop, first_tokens, gathers, held_back, kv_tokens, policy_of, regime
+from lib.deployment import Deployment, precision
+from lib.hardware import hardware, several
+from lib.model import model
+
+SERVED = Deployment(hardware=hardware("H200 SXM"), model=model("Llama-3-70B"), dtype="fp8", devices=2)
+RUN = ClosedLoop(deployment=SERVED, engine="vLLM", users=4, input_tokens=1024, output_tokens=64)
+LAW = (1.7e-5, 1.6e-5, 1.5, 1.9, 2.0, 2.0, 1.5, 1.7e-5)
+
+
+def drawn():
+    return np.random.default_rng(1)
+
+
+def test_a_lone_user_waits_for_the_prompt_alone():
+    made = first_tokens(replace(RUN, users=1), LAW, drawn())
+    assert made.after == pytest.approx(made.crowd, rel=0.2)
+    assert made.whole == pytest.approx(0.1 * made.crowd + 0.9 * made.after)
+
+
+def test_the_first_request_of_each_user_waits_in_a_crowd():
+    made = first_tokens(replace(RUN, users=32), LAW, drawn())
+    assert made.crowd > 3 * made.after
+
+
+def test_whoever_finds_the_memory_full_waits_for_an_answer_to_end():
+    """64 users of whom half fit: the first token waits about as long as an answer takes."""
+    narrow = replace(SERVED, devices=1)
+    full = ClosedLoop(deployment=narrow, engine="vLLM", users=64, input_tokens=16_384, output_tokens=64)
+    assert regime(replace(full, input_tokens=8192, output_tokens=1024)) == "memory full"
+    ample = first_tokens(replace(full, users=8), LAW, drawn())
+    assert first_tokens(full, LAW, drawn()).after > 5 * ample.after
+
+
+def test_the_cache_is_what_the_weights_leave():
+    group, formats = several(SERVED.hardware, 2), precision(SERVED)
+    expected = memory.cache_capacity(group, SERVED.model, precision=formats)
+    assert kv_tokens(SERVED) == int(expected / footprint.kv_bytes_per_token(SERVED.model, formats))
+
+
+def test_limits_are_those_of_the_scripts():
+    assert (policy_of(RUN).slots, policy_of(RUN).token_budget) == (4, 8192)
+    assert policy_of(replace(RUN, engine="TensorRT-LLM")).token_budget == 16_384
+    assert policy_of(replace(RUN, engine="SGLang")).prefill == "chunked alone"
+
+
+def test_tensorrt_llm_is_told_to_gather_in_one_shape_only():
+    told = replace(RUN, engine="TensorRT-LLM", output_tokens=1024)
+    assert gathers(told)
+    assert not gathers(replace(told, engine="vLLM"))
+    assert not gathers(replace(told, output_tokens=8192))
+    assert not gathers(replace(told, deployment=replace(SERVED, devices=8)))
+
+
+def test_what_is_held_back_is_twenty_iterations_less_what_others_bring():
+    """By hand: 4 users, 1,024 tokens out: 80 / 921.6 more come in 20 iterations, and wait half as long."""
+    told = replace(RUN, engine="TensorRT-LLM", output_tokens=1024)
+    more = 80 / 921.6
+    assert_allclose(held_back(told, 0.01), 0.2 * (1 + more / 2) / (1 + more))
+    assert held_back(RUN, 0.01) == 0
+    crowd = replace(told, users=64)  # 64 prompts fill the budget at once: one request in ten waits for nothing
+    more = 1280 / 921.6
+    assert_allclose(held_back(crowd, 0.01), 0.9 * 0.2 * (1 + more / 2) / (1 + more))
+
+
+def test_what_is_held_back_is_part_of_the_whole():
+    told = replace(RUN, engine="TensorRT-LLM", output_tokens=1024)
+    one = first_tokens(told, LAW, drawn())
+    assert_allclose(one.whole - one.held_back, 0.1 * one.crowd + 0.9 * one.after)
+    assert_allclose(one.held_back, held_back(told, one.time_per_token))
+
+
+@pytest.mark.parametrize(("users", "into", "out", "expected"), [
+    (4, 1024, 1024, "few users, short prompts"), (8, 8192, 1024, "few users, long prompts"),
+    (16, 1024, 8192, "many users, short prompts"), (64, 8192, 1024, "many users, long prompts"),
+    (64, 2000, 500, "client not documented"),
+])  # fmt: skip
+def test_regimes(users, into, out, expected):
+    wide = replace(SERVED, devices=8)
+    run = ClosedLoop(deployment=wide, engine="vLLM", users=users, input_tokens=into, output_tokens=out)
+    assert regime(run) == expected
+
+
+def test_a_run_that_gathers_is_its_own_regime():
+    assert regime(replace(RUN, engine="TensorRT-LLM", output_tokens=1024)) == "told to gather"
+    assert closed_loop.precision_of(RUN).kv == "fp8"
