@@ -120,13 +120,20 @@ def _write_static_files(app):
 def bundle_of_vega():
     """Return Vega, Vega-Lite and Vega-Embed as one plain script; their names stay inside a function."""
     bundle = vl_convert.javascript_bundle(vl_version=theme.VEGALITE_VERSION)
-    return f"{_first_line()}(function () {{\n{bundle}\nwindow.chartConfig = {json.dumps(theme.CONFIG)};\n}})();\n"
+    settings = json.dumps(_chart_settings())
+    return f"{_first_line()}(function () {{\n{bundle}\nObject.assign(window, {settings});\n}})();\n"
 
 
 def _first_line():
     versions = f"vega {vl_convert.get_vega_version()}, vega-lite {theme.VEGALITE_VERSION}"
     versions += f", vega-embed {vl_convert.get_vega_embed_version()}"
-    return f"// {versions}; BSD-3-Clause. {theme.digest(theme.CONFIG)}\n"
+    return f"// {versions}; BSD-3-Clause. {theme.digest(_chart_settings())}\n"
+
+
+def _chart_settings():
+    """Return what charts.js needs to know of the theme."""
+    narrow = {"below": theme.NARROW, "label": theme.NARROW_LABEL, "config": theme.NARROW_CONFIG}
+    return {"chartConfig": theme.CONFIG, "narrowChart": narrow}
 
 
 def _is_vega(path):

@@ -126,7 +126,7 @@ def rides(settings, *, description):
     x = alt.X("from:Q", title="time (s)")
     y = alt.Y("low:Q", title=None, axis=None).scale(domain=[0, len(BLOCKS)], reverse=True, nice=False)
     legend = alt.Legend(title=None)
-    drawn = alt.Chart(theme.rows(**bars)).mark_rect(strokeWidth=0.8).encode(
+    drawn = alt.Chart(theme.rows(**bars)).mark_bar(strokeWidth=0.8).encode(
         x, alt.X2("to:Q"), y, alt.Y2("high:Q"),
         fill=alt.Fill("kind:N", legend=legend).scale(domain=[*KINDS], range=[theme.light("weights"), "transparent"]),
         stroke=alt.Stroke("kind:N", legend=legend).scale(

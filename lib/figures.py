@@ -15,7 +15,7 @@ from myst_nb.ext.glue.utils import retrieve_glue_data
 from sphinx.util import logging
 from sphinx.util.docutils import SphinxDirective
 
-from lib import book, theme
+from lib import book, controls, theme
 
 LOGGER = logging.getLogger(__name__)
 FOLDER = "figures"
@@ -224,22 +224,22 @@ def _page_html(app, page, node):
 
 
 def _plot(key, record):
+    """Return the static picture, with the room that the live chart and its controls will take."""
     spec = {name: value for name, value in record["spec"].items() if name not in ("$schema", "config")}
     svg = re.sub(r'(id="|url\(#)((?:clip|gradient)\w+)', rf"\g<1>{key}-\g<2>", record["svg"])
     svg = re.sub(r' (?:role|aria-[a-z]+)="[^"]*"', "", svg)  # the picture as a whole has a description
     label = html.escape(record["spec"]["description"])
+    width, height = re.search(r'viewBox="0 0 ([\d.]+) ([\d.]+)"', svg).groups()
+    narrow = re.search(r'data-narrow-height="(\d+)"', svg)[1]
+    report = '<div class="chart-report"></div>' if "text" in spec.get("usermeta", {}) else ""
     inline = json.dumps(spec, separators=(",", ":")).replace("</", "<\\/")
     return (
-        f'<div class="chart"><div class="chart-plot" role="img" aria-label="{label}">'
-        f'<div class="chart-static" style="aspect-ratio: {_proportions(svg)}">{svg}</div></div>'
-        f'<div class="chart-controls"></div>'
-        f'<script type="application/json" class="chart-spec">{inline}</script></div>'
+        f'<div class="chart"><div class="chart-plot" role="img" aria-label="{label}" '
+        f'style="--height: {height}px; --narrow-height: {narrow}px">'
+        f'<div class="chart-static" style="aspect-ratio: {width} / {height}">{svg}</div></div>'
+        f'<div class="chart-controls">{controls.placeholders(spec)}</div>'
+        f'<script type="application/json" class="chart-spec">{inline}</script>{report}</div>'
     )
-
-
-def _proportions(svg):
-    """Return width and height for the style sheet, so that the page need not lay out what is out of sight."""
-    return re.search(r'viewBox="0 0 ([\d.]+ [\d.]+)"', svg)[1].replace(" ", " / ")
 
 
 def _files_line(app, page, key, record, link_to_page=False):

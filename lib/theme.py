@@ -8,7 +8,9 @@ them by style sheet (`dark_mode_css`), so that a toggle needs no redraw.
 import copy
 import hashlib
 import json
+import math
 import os
+import re
 
 import altair as alt
 import numpy as np
@@ -20,6 +22,8 @@ VEGALITE = "application/vnd.vegalite.v6+json"
 VEGALITE_VERSION = "6.4"
 STATIC_WIDTH = 720
 HEIGHT = 340
+NARROW = 480  # pixels; a chart that is narrower puts its legend entries one below another
+PHONE_WIDTH = 328  # of a chart on a screen of 360 pixels
 
 # name: (on white, on the dark ground). Okabe and Ito's hues, darkened or lightened
 # until each has a contrast of 3 to 1 against its ground (text: 4.5 to 1).
@@ -60,6 +64,16 @@ CONFIG = {
     "rule": {"color": COLOURS["muted"][0]},
     "text": {"color": TEXT[0], "fontSize": 12},
 }
+
+# What else holds in a narrow chart; names on an axis or in a legend may take so much of its width.
+NARROW_CONFIG = {
+    "axis": {"labelFontSize": 11, "titleFontSize": 11.5, "labelSeparation": 5},
+    "legend": {
+        "columns": 1, "direction": "vertical",
+        "layout": {"top": {"anchor": "end", "direction": "vertical", "margin": 6}},
+    },
+}  # fmt: skip
+NARROW_LABEL = 0.36
 
 
 def light(name):
@@ -178,6 +192,28 @@ def static_svg(spec):
     return vl_convert.vegalite_to_svg(fixed, vl_version=VEGALITE_VERSION)
 
 
+def narrow_height(spec):
+    """Return how tall the chart is on a phone, in pixels: its legends and labels wrap there."""
+    limit = NARROW_LABEL * PHONE_WIDTH
+    narrow = _limited(spec, limit)
+    narrow["config"] = CONFIG | {part: CONFIG[part] | settings for part, settings in NARROW_CONFIG.items()}
+    narrow["config"]["axis"]["labelLimit"] = limit
+    narrow["width"], narrow["autosize"] = PHONE_WIDTH, {"type": "fit-x", "contains": "padding"}
+    drawn = vl_convert.vegalite_to_svg(narrow, vl_version=VEGALITE_VERSION)
+    return math.ceil(float(re.search(r'viewBox="0 0 [\d.]+ ([\d.]+)"', drawn)[1]))
+
+
+def _limited(part, limit):
+    """Return a copy in which no label is longer than that, in pixels."""
+    if isinstance(part, list):
+        return [_limited(item, limit) for item in part]
+    if isinstance(part, dict):
+        return {
+            key: min(item, limit) if key == "labelLimit" else _limited(item, limit) for key, item in part.items()
+        }
+    return part
+
+
 def on_white(svg):
     """Return the picture with a white ground, as a file that may be shown anywhere."""
     return svg.replace(">", f'><rect width="100%" height="100%" fill="{GROUND[0]}"/>', 1)
@@ -200,7 +236,8 @@ def mime_bundle(spec, **_):
     holds the static picture and replaces it once Vega has loaded from the network.
     """
     spec = specification(spec)
-    svg = static_svg(spec)
+    # The page keeps as much room free as the live chart takes.
+    svg = static_svg(spec).replace("<svg", f'<svg data-narrow-height="{narrow_height(spec)}"', 1)
     bundle = {VEGALITE: spec, "image/svg+xml": svg, "text/plain": spec["description"]}
     if not os.environ.get("BOOK_BUILD"):
         bundle["text/html"] = _live_html(spec, svg)

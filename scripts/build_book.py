@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGE_SIDE = {"book.py", "figures.py", "downloads.py", "copies.py"}  # read by Sphinx, not by the chapters
+PAGE_SIDE = {"book.py", "figures.py", "controls.py", "downloads.py", "copies.py"}  # read by Sphinx, not by the chapters
 PROBLEM = re.compile(r"\b(WARNING|ERROR|SEVERE|CRITICAL): |^(Exception occurred|Extension error)")
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 

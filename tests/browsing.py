@@ -8,9 +8,13 @@
 import os
 import re
 import shutil
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
+from itertools import chain
 from pathlib import Path
+from queue import Empty, SimpleQueue
 
 FLAGS = [
     "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
@@ -22,6 +26,7 @@ DRESSES = [(theme, width, scripts) for scripts in (True, False) for theme, width
 ALSO_AT = {1280: [], 360: [390, 320]}  # other widths that the same page is pulled to
 
 
+@cache
 def chromium():
     """Return the path of Chromium, or none and how to get it."""
     named = os.environ.get("CHROMIUM")
@@ -67,6 +72,8 @@ class Visit:
     unnamed_controls: list = field(default_factory=list)
     small_text: list = field(default_factory=list)
     colours: list = field(default_factory=list)
+    pale: list = field(default_factory=list)
+    moved: list = field(default_factory=list)
     axe: list = field(default_factory=list)
     other: "Visit | None" = None
 
@@ -74,17 +81,53 @@ class Visit:
         return f"{self.book} {self.page} ({self.theme}, {self.width} px{'' if self.scripts else ', no scripts'})"
 
 
-def crawl(browser, book, root):
-    """Yield a `Visit` for every page under the folder, in every dress."""
-    pages = sorted(path for path in [*root.glob("*.html"), *root.glob("chapters/*.html")] if path.stem != "genindex")
-    for theme, width, scripts in DRESSES:
-        context = open_context(browser, theme, width, scripts)
-        for path in pages:
-            visit = look(context, path, Visit(book, path.relative_to(root).as_posix(), theme, width, scripts))
-            yield visit
-            if visit.other:
-                yield visit.other
-        context.close()
+def crawl(books):
+    """Return a `Visit` for every page of every book, in every dress.
+
+    Parameters
+    ----------
+    books : dict of str to Path
+        Name to folder. A browser for each processor takes the pages from one queue.
+    """
+    found = [(name, root, path) for name, root in books.items() for path in pages(root)]
+    queue = SimpleQueue()
+    for one in sorted(found, key=lambda one: -one[2].stat().st_size):
+        queue.put(one)
+    crews = min(2, os.cpu_count())
+    with ThreadPoolExecutor(crews) as pool:
+        seen = [*pool.map(lambda _: _visit_what_is_left(queue), range(crews))]
+    return [*chain(*seen)]
+
+
+def pages(root):
+    """Return the pages of a book that readers meet, as paths."""
+    return sorted(path for path in [*root.glob("*.html"), *root.glob("chapters/*.html")] if path.stem != "genindex")
+
+
+def _visit_what_is_left(queue):
+    visits = []
+    with chromium_running() as browser:
+        contexts = {dress: open_context(browser, *dress) for dress in DRESSES}
+        while True:
+            try:
+                name, root, path = queue.get_nowait()
+            except Empty:
+                return visits
+            for dress, context in contexts.items():
+                visit = look(context, path, Visit(name, path.relative_to(root).as_posix(), *dress))
+                visits += [visit, visit.other] if visit.other else [visit]
+
+
+@contextmanager
+def chromium_running():
+    """Give a browser of one's own, and end it afterwards. Each thread needs its own."""
+    playwright = start_playwright()
+    opened = playwright.chromium.launch(executable_path=chromium()[0], args=FLAGS)
+    try:
+        yield opened
+    finally:
+        opened.close()
+        playwright.stop()
 
 
 def open_context(browser, theme="light", width=1280, scripts=True):
@@ -92,7 +135,8 @@ def open_context(browser, theme="light", width=1280, scripts=True):
     context = browser.new_context(
         viewport={"width": width, "height": 900}, color_scheme=theme, java_script_enabled=scripts
     )
-    context.set_default_timeout(20_000)
+    context.set_default_timeout(60_000)
+    context.add_init_script(_MEASURE_ROOM)
     context.route(OUTSIDE, lambda route: route.abort())
     return context
 
@@ -101,22 +145,20 @@ def look(context, path, visit):
     """Open the page, note what is seen, and close it."""
     page = context.new_page()
     page.on("request", lambda request: visit.requests.append(request.url))
-    page.on("console", lambda message: message.type == "error" and visit.errors.append(message.text))
+    page.on("console", lambda message: message.type in ("error", "warning") and visit.errors.append(message.text))
     page.on("pageerror", lambda error: visit.errors.append(str(error)))
     page.goto(f"file://{path}")
     page.evaluate(_OPEN_FOLDED)
     if visit.scripts:
-        draw_all(page)
-    visit.charts = page.evaluate(_CHARTS)
-    visit.ground = page.evaluate(_GROUND)
+        visit.moved = page.evaluate(_DRAW_ALL)
+    _note_what_is_seen(page, visit)
     visit.unnamed_controls = page.evaluate(_UNNAMED)
-    visit.colours = page.evaluate(_COLOURS)
     for width in [visit.width, *ALSO_AT.get(visit.width, [])]:
         if width != visit.width:
             page.set_viewport_size({"width": width, "height": 900})
         if visit.scripts:
             page.evaluate(_SETTLE)
-        visit.sideways[width] = page.evaluate("document.documentElement.scrollWidth - innerWidth")
+        visit.sideways[width] = page.evaluate(_SIDEWAYS)
         visit.cut_legends += [f"{figure} at {width} px" for figure in page.evaluate(_CUT_LEGENDS)]
         visit.small_text += page.evaluate(_SMALL_TEXT)
     page.emulate_media(media="print")
@@ -124,28 +166,27 @@ def look(context, path, visit):
         page.evaluate(_SETTLE)
     visit.print_charts, visit.print_ground = page.evaluate(_CHARTS), page.evaluate(_GROUND)
     if visit.scripts:
-        page.emulate_media(media="screen")
-        page.set_viewport_size({"width": visit.width, "height": 900})
         visit.other = _in_the_other_theme(page, visit)
-        visit.axe = _axe(page)
-        page.emulate_media(color_scheme=visit.other.theme)
-        visit.other.axe = _axe(page, "color-contrast")
     page.close()
     return visit
 
 
+def _note_what_is_seen(page, visit):
+    visit.charts, visit.ground = page.evaluate(_CHARTS), page.evaluate(_GROUND)
+    visit.colours, visit.pale = page.evaluate(_COLOURS), page.evaluate(_PALE)
+
+
 def _in_the_other_theme(page, visit):
-    """Return what is seen when the system changes its mind, and change it back: no drawing may be needed."""
+    """Return what is seen when the system changes its mind, from paper back on the screen: no drawing may be needed."""
     other = Visit(visit.book, visit.page, {"light": "dark", "dark": "light"}[visit.theme], visit.width, True)
     other.requests, other.errors = visit.requests, visit.errors
-    page.emulate_media(color_scheme=other.theme)
+    page.set_viewport_size({"width": visit.width, "height": 900})
+    page.emulate_media(media="screen", color_scheme=other.theme)
     page.evaluate(_SETTLE)
-    other.charts, other.ground = page.evaluate(_CHARTS), page.evaluate(_GROUND)
-    other.colours = page.evaluate(_COLOURS)
-    other.sideways = {visit.width: page.evaluate("document.documentElement.scrollWidth - innerWidth")}
+    _note_what_is_seen(page, other)
+    other.sideways = {visit.width: page.evaluate(_SIDEWAYS)}
     other.print_charts, other.print_ground = visit.print_charts, visit.print_ground
-    page.emulate_media(color_scheme=visit.theme)
-    page.evaluate(_SETTLE)
+    other.axe = _axe(page)
     return other
 
 
@@ -154,9 +195,9 @@ def draw_all(page):
     page.evaluate(_DRAW_ALL)
 
 
-def _axe(page, *rules):
+def _axe(page):
     page.evaluate(_axe_script())
-    found = page.evaluate(_RUN_AXE, [*rules])
+    found = page.evaluate(_RUN_AXE)
     return [
         (fault["id"], fault["impact"], [node["html"][:200] for node in fault["nodes"][:3]])
         for fault in found["violations"]
@@ -198,6 +239,16 @@ def sideways_scroll(visit):
 def grave_barriers(visit):
     """What axe-core calls serious or critical."""
     return [fault for fault in visit.axe if fault[1] in ("serious", "critical")]
+
+
+def pale_words(visit):
+    """Words that have too little contrast with the ground behind them, in each theme and at each width."""
+    return visit.pale
+
+
+def restless_figures(visit):
+    """Charts that take more or less room once they live than was kept free for them: what follows would move."""
+    return visit.moved
 
 
 def foreign_colours(visit, palette):
@@ -245,7 +296,7 @@ def plotted(page, figure, column, *, controls=None, where=None):
 # Of code the first word in each colour is enough, of a table four rows, of the sources six: axe
 # takes half a minute for thousands of words that are all alike. Colours that still change from
 # the printed page to the screen are taken to their end.
-_RUN_AXE = """(rules) => {
+_RUN_AXE = """() => {
   for (const change of document.getAnimations()) change.finish();
   const seen = new Set();
   for (const word of document.querySelectorAll(".highlight span")) {
@@ -255,17 +306,23 @@ _RUN_AXE = """(rules) => {
   const alike = "tbody tr:nth-child(n+5), .citation-list > :nth-child(n+7)";
   for (const more of document.querySelectorAll(alike)) more.remove();
   for (const drawing of document.querySelectorAll(".chart-plot svg")) drawing.replaceChildren();
-  const only = rules.length ? { runOnly: rules } : {};
-  return axe.run(document, { ...only, resultTypes: ["violations"], preload: false, elementRef: false });
+  return axe.run(document, { resultTypes: ["violations"], preload: false, elementRef: false });
 }"""
 
 _OPEN_FOLDED = "() => { for (const box of document.querySelectorAll('.bd-article details')) box.open = true; }"
 
+_MEASURE_ROOM = """document.addEventListener("readystatechange", () => {
+  window.roomKept ??= new Map([...document.querySelectorAll(".chart")].map((chart) => [chart, chart.offsetHeight]));
+});"""
+
 _DRAW_ALL = """async () => {
+  const moved = [];
   const live = async (chart) => {
     chart.scrollIntoView();
     const end = performance.now() + 15000;
     while (chart.dataset.state !== "live" && performance.now() < end) await new Promise(requestAnimationFrame);
+    const kept = window.roomKept?.get(chart), change = chart.offsetHeight - kept;
+    if (kept && Math.abs(change) > 4) moved.push(`${chart.closest("figure").id} by ${change} px`);
   };
   for (const chart of document.querySelectorAll(".chart")) {
     const tab = chart.closest(".sd-tab-content");
@@ -273,6 +330,7 @@ _DRAW_ALL = """async () => {
     if (chart.clientWidth) await live(chart);
   }
   scrollTo(0, 0);
+  return moved;
 }"""
 
 _SETTLE = """async () => {
@@ -297,6 +355,44 @@ _CHARTS = """() => {
     live: seen(chart.querySelector(".chart-live:not(.chart-pending) svg")) || (!inOpenTab(chart) && !!chart.view),
     description: chart.querySelector(".chart-plot")?.getAttribute("aria-label") ?? "",
   }));
+}"""
+
+_SIDEWAYS = "document.documentElement.scrollWidth - innerWidth"
+
+# axe measures contrast in one theme at each width; this does in both, for one word of each look.
+_PALE = """() => {
+  for (const change of document.getAnimations()) change.finish();
+  const parts = (colour) => {
+    const [r, g, b, a = 1] = colour.match(/[\\d.]+/g).map(Number);
+    return colour.startsWith("color(") ? [255 * r, 255 * g, 255 * b, a] : [r, g, b, a];
+  };
+  const over = ([r, g, b, a = 1], ground) => [r, g, b].map((value, at) => a * value + (1 - a) * ground[at]);
+  const light = (colour) => {
+    const linear = (value) => value <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4;
+    const [r, g, b] = colour.map((value) => linear(value / 255));
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  };
+  const ground = (node) => {
+    if (!node) return [255, 255, 255];
+    const colour = parts(getComputedStyle(node).backgroundColor);
+    return colour[3] === 0 ? ground(node.parentElement) : over(colour, ground(node.parentElement));
+  };
+  const pale = [], seen = new Set();
+  const words = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  for (let word = words.nextNode(); word; word = words.nextNode()) {
+    const holder = word.parentElement;
+    if (!word.data.trim() || holder.closest(".chart-plot, script, noscript, :disabled")) continue;
+    const { color, fontSize, fontWeight } = getComputedStyle(holder);
+    const look = [color, fontSize, fontWeight, holder.className, holder.parentElement.className].join();
+    if (seen.has(look) || !holder.checkVisibility({ visibilityProperty: true, opacityProperty: true })) continue;
+    seen.add(look);
+    const behind = ground(holder), size = parseFloat(fontSize);
+    const [less, more] = [light(over(parts(color), behind)), light(behind)].sort((one, two) => one - two);
+    const needed = size >= 24 || (size >= 18.66 && fontWeight >= 700) ? 3 : 4.5;
+    const contrast = (more + 0.05) / (less + 0.05);
+    if (contrast < needed) pale.push(`${contrast.toFixed(2)}: ${word.data.trim().slice(0, 40)}`);
+  }
+  return pale;
 }"""
 
 _GROUND = "() => getComputedStyle(document.body).backgroundColor"

@@ -62,14 +62,14 @@ def browser():
     path, reason = browsing.chromium()
     if not path:
         pytest.skip(reason)
-    playwright = browsing.start_playwright()
-    opened = playwright.chromium.launch(executable_path=path, args=browsing.FLAGS)
-    yield opened
-    opened.close()
-    playwright.stop()
+    with browsing.chromium_running() as opened:
+        yield opened
 
 
 @pytest.fixture(scope="session")
-def visits(browser, books):
+def visits(books):
     """What was seen on every page of every book, in every dress."""
-    return [visit for name, root in books.items() for visit in browsing.crawl(browser, name, root)]
+    path, reason = browsing.chromium()
+    if not path:
+        pytest.skip(reason)
+    return browsing.crawl(books)

@@ -32,7 +32,7 @@ LAYERS = {
     "page": [
         *("expressions", "theme", "charts", "batch_charts", "bus_charts", "bus_tables", "price_charts", "traced_case"),
         *("waiting_charts", "pause_tables", "price_tables", "price_curves", "fare_curves"),
-        *("prose", "claims", "figures", "downloads", "copies", "book"),
+        *("prose", "claims", "controls", "figures", "downloads", "copies", "book"),
         *("evidence", "wall_evidence", "trip_evidence", "coach_evidence", "bus_evidence", "pause_evidence"),
         "price_evidence",
     ],

@@ -7,6 +7,7 @@ import re
 import statistics
 import subprocess
 import sys
+from itertools import islice
 
 import pytest
 
@@ -48,6 +49,14 @@ def test_no_page_scrolls_sideways(visits):
 
 def test_axe_finds_no_grave_barrier(visits):
     assert complaints(visits, browsing.grave_barriers) == {}
+
+
+def test_words_stand_out_from_their_ground_in_both_themes(visits):
+    assert complaints(visits, browsing.pale_words) == {}
+
+
+def test_room_is_kept_for_every_chart_before_it_lives(visits):
+    assert complaints(visits, browsing.restless_figures) == {}
 
 
 def test_no_legend_is_cut_off(visits):
@@ -122,6 +131,24 @@ def test_a_slider_moves_by_keyboard_and_keeps_its_value_when_the_page_narrows(pa
     page.evaluate(browsing._SETTLE)
     assert page.locator("#fig-slider input").input_value() == "4.5"
     assert browsing.plotted(page, "fig-slider", "step", where={"batch": 1}) == pytest.approx([4.5])
+
+
+@pytest.mark.parametrize("width", [1280, 360])
+def test_a_link_to_a_figure_goes_there_at_once_and_stays_when_all_is_drawn(browser, test_book, width):
+    """The browser must not mend it: some have no way to hold a page still while what stands above it grows."""
+    context = browsing.open_context(browser, width=width)
+    context.add_init_script(_STOPWATCH + _SHIFTS)
+    page = context.new_page()
+    page.goto(f"file://{test_book}/chapters/pipeline.html#fig-layers")
+    page.wait_for_function("[...document.querySelectorAll('mjx-container')].length > 1 && stopwatch.after")
+    for figure in ("fig-slider", "fig-layers"):
+        page.wait_for_function("figure => document.querySelector(`#${figure} .chart`).view", arg=figure)
+    page.evaluate(browsing._SETTLE)
+    top = page.evaluate("document.querySelector('#fig-layers .chart-plot').getBoundingClientRect().top")
+    assert page.evaluate("stopwatch.inSight < stopwatch.live"), "the figure stands there before it is drawn"
+    assert top == pytest.approx(page.evaluate("stopwatch.top"), abs=2)
+    assert page.evaluate("shifts.sum") < 0.02, "ten pixels, when a formula above is set"
+    context.close()
 
 
 def test_a_chart_in_a_closed_box_draws_at_full_width_when_the_box_opens(page):
@@ -230,44 +257,83 @@ def served(test_book):
 
 @pytest.mark.alone
 @pytest.mark.skipif(os.cpu_count() < 2, reason="the browser needs a second processor")
-def test_the_first_chart_is_there_soon_on_a_slow_processor(browser, books):
-    pages = [path for root in books.values() for path in root.glob("chapters/*.html")]
-    heaviest = max(pages, key=lambda path: path.stat().st_size)
-    figure = re.search(r'<figure[^>]* id="([^"]+)"', heaviest.read_text(encoding="utf-8"))[1]
+def test_a_figure_that_is_linked_to_is_there_soon_on_a_slow_processor(browser, books):
+    """Medians of five loads of the three heaviest pages, by a link to a figure, on a processor slowed four times."""
     context = browsing.open_context(browser)
     context.add_init_script(_STOPWATCH)
-    loads = []
-    for _ in range(5):
-        if delay() > 1.1:
-            pytest.skip("other work keeps this machine busy: run this test alone")
-        opened = context.new_page()
-        context.new_cdp_session(opened).send("Emulation.setCPUThrottlingRate", {"rate": 4})
-        opened.goto(f"file://{heaviest}#{figure}", wait_until="commit")
-        opened.wait_for_function("stopwatch.static && stopwatch.live", polling=200)
-        loads.append(opened.evaluate("stopwatch"))
-        opened.close()
+    slow = {}
+    for path in heaviest(books, 3):
+        figure = re.search(r'<figure[^>]* id="([^"]+)"', path.read_text(encoding="utf-8"))[1]
+        tries = (timed_load(context, f"file://{path}#{figure}") for _ in range(12))
+        loads = [*islice(filter(None, tries), 5)]
+        if len(loads) < 5:
+            pytest.skip(f"other work kept this machine busy in {12 - len(loads)} of 12 loads: run this test alone")
+        picture, live = (statistics.median(load[name] for load in loads) / 1000 for name in ("picture", "live"))
+        print(f"{path.stem}: the picture after {picture:.2f} s, the live chart after {live:.2f} s")
+        if picture > 1.5 or live > 4:
+            slow[path.stem] = picture, live
     context.close()
-    static, live = (statistics.median(load[name] for load in loads) / 1000 for name in ("static", "live"))
-    if static >= 1.5 or live >= 4:  # an open target: not yet timed on a quiet machine since scripts are deferred
-        pytest.xfail(f"{heaviest.name}: first paint {static:.2f} s, aim 1.5 s; live chart {live:.2f} s, aim 4 s")
+    assert slow == {}
+
+
+def heaviest(books, count):
+    """Return the paths of the largest pages that hold a figure."""
+    paths = [path for path in books.get("real", books["test"]).glob("chapters/*.html")]
+    charted = [path for path in paths if 'class="chart-spec"' in path.read_text(encoding="utf-8")]
+    return sorted(charted, key=lambda path: path.stat().st_size)[-count:]
+
+
+def timed_load(context, address):
+    """Return when the picture and the live chart were there, in ms; none if other work was in the way."""
+    if delay() > 1.15:
+        return None
+    opened = context.new_page()
+    context.new_cdp_session(opened).send("Emulation.setCPUThrottlingRate", {"rate": 4})
+    opened.goto(address, wait_until="commit")
+    opened.wait_for_function("stopwatch.painted && stopwatch.after && stopwatch.live", polling=250)
+    load = opened.evaluate("stopwatch")
+    opened.close()
+    picture = load["painted"] if load["painted"] >= load["inSight"] else load["after"]
+    return None if delay() > 1.15 else {"picture": picture, "live": load["live"]}
 
 
 def delay():
     """Return how many times longer than its own time work takes on all processors at once."""
-    work = "import time; a, b = time.perf_counter(), time.process_time()\nwhile time.process_time() < b + 0.3: pass\n"
-    work += "print((time.perf_counter() - a) / 0.3)"
+    work = "import time; a, b = time.perf_counter(), time.process_time()\nwhile time.process_time() < b + 0.2: pass\n"
+    work += "print((time.perf_counter() - a) / 0.2)"
     runs = [subprocess.Popen([sys.executable, "-c", work], stdout=subprocess.PIPE) for _ in range(os.cpu_count())]
     return max(float(run.communicate()[0]) for run in runs)
 
 
+# The picture is there with the first frame in which the figure that the link names stands in the window.
 _STOPWATCH = """
   window.stopwatch = {};
   new PerformanceObserver((list) => {
-    for (const { name, startTime } of list.getEntries()) if (name.includes("contentful")) stopwatch.static = startTime;
+    for (const { name, startTime } of list.getEntries()) if (name.includes("contentful")) stopwatch.painted = startTime;
   }).observe({ type: "paint", buffered: true });
   new MutationObserver((changes) => changes.forEach(({ target }) => {
     if (target.dataset.state === "live") stopwatch.live ??= performance.now();
   })).observe(document, { subtree: true, attributes: true, attributeFilter: ["data-state"] });
+  const look = (now) => {
+    const plot = document.getElementById(location.hash.slice(1))?.querySelector(".chart-plot");
+    const { top, bottom } = plot?.getBoundingClientRect() ?? {};
+    if (!(top >= 0 && top < innerHeight / 2 && bottom > top + 50)) return requestAnimationFrame(look);
+    Object.assign(stopwatch, { inSight: now, top });
+    requestAnimationFrame((then) => { stopwatch.after = then; });
+  };
+  requestAnimationFrame(look);
+"""
+
+
+_SHIFTS = """
+  window.shifts = { sum: 0, seen: [] };
+  new PerformanceObserver((list) => {
+    for (const { value, sources } of list.getEntries()) {
+      shifts.sum += value;
+      shifts.seen.push(...sources.map(({ node }) => node?.parentElement?.outerHTML.slice(0, 80)));
+    }
+  }).observe({ type: "layout-shift", buffered: true });
+  document.addEventListener("readystatechange", () => { document.documentElement.style.overflowAnchor = "none"; });
 """
 
 
@@ -292,6 +358,15 @@ _STOPWATCH = """
         ('<p class="chart-plot"><svg><g fill="#123456"/></svg></p>', lambda v: browsing.foreign_colours(v, PALETTE)),
         ('<figure id="f"><div class="chart-controls"><input name="a"></div></figure>', lambda v: v.unnamed_controls),
         ("<style>body { background: #111 }</style>", browsing.dark_paper),
+        ('<p style="color: #aaa">pale</p>', browsing.pale_words),
+        ("<style>@media (prefers-color-scheme: dark) { h1 { color: #ddd } }</style>", browsing.pale_words),
+        ("<script>console.warn('WARN planted')</script>", lambda visit: visit.errors),
+        (
+            '<figure id="f"><div class="chart" style="height: 100px"></div></figure><script>'
+            'addEventListener("load", () => { const chart = document.querySelector(".chart");'
+            'chart.style.height = "120px"; chart.dataset.state = "live"; });</script>',
+            browsing.restless_figures,
+        ),
     ],
 )
 def test_a_planted_fault_is_found(browser, tmp_path, body, check):
@@ -299,8 +374,9 @@ def test_a_planted_fault_is_found(browser, tmp_path, body, check):
     head = '<!doctype html><html lang="en"><title>planted</title><meta name="viewport" content="width=device-width">'
     path.write_text(f"{head}<main class='bd-article'><h1>planted</h1>{body}</main>")
     context = browsing.open_context(browser)
-    visit = browsing.Visit("planted", path.name, "light", 1280, "class=\"chart\"" not in body)
-    assert check(browsing.look(context, path, visit))
+    visit = browsing.Visit("planted", path.name, "light", 1280, 'class="chart"></div>' not in body)
+    seen = browsing.look(context, path, visit)
+    assert check(seen) or check(seen.other)
     context.close()
 
 

@@ -76,3 +76,20 @@ def test_layers_that_plot_the_same_rows_hold_them_once():
 
 def test_the_static_picture_is_as_wide_as_the_column():
     assert f'width="{theme.STATIC_WIDTH}"' in theme.static_svg(theme.specification(chart()))
+
+
+def test_a_legend_of_one_entry_a_line_makes_a_chart_taller_on_a_phone():
+    colour = alt.Color("kind:N", legend=alt.Legend(title=None))
+    rows = theme.rows(x=[1, 2, 3], y=[3, 4, 5], kind=["a", "b", "c"])
+    bare = alt.Chart(rows).mark_point().encode(alt.X("x:Q", title="size (B)"), alt.Y("y:Q", title="time (s)"))
+    plain, coloured = (
+        theme.narrow_height(theme.specification(theme.finished(one, "Six words that say what it shows.")))
+        for one in (bare, bare.encode(colour))
+    )
+    assert theme.HEIGHT + 30 < plain < theme.HEIGHT + 70
+    assert 3 * 12 < coloured - plain < 3 * 25
+
+
+def test_the_picture_in_a_notebook_says_how_tall_the_chart_is_on_a_phone():
+    spec = theme.specification(chart())
+    assert f'<svg data-narrow-height="{theme.narrow_height(spec)}" ' in theme.mime_bundle(spec)["image/svg+xml"]

@@ -2,26 +2,23 @@
 // stands there already. Pages that hold a chart load vega.js before this script.
 (() => {
   "use strict";
-  const NARROW = 480;
+  const isNarrow = (chart) => chart.clientWidth < window.narrowChart.below;
 
   function specification(chart, stacked) {
-    const narrow = chart.clientWidth < NARROW;
-    const limit = narrow ? 0.36 * chart.clientWidth : Infinity;
+    const { config: slim, label } = window.narrowChart;
+    const limit = isNarrow(chart) ? label * chart.clientWidth : Infinity;
     const spec = JSON.parse(chart.querySelector(".chart-spec").textContent, (key, value) =>
       key === "labelLimit" ? Math.min(value, limit) : value);
     const config = structuredClone(window.chartConfig);
-    if (narrow) Object.assign(config.axis, { labelFontSize: 11, titleFontSize: 11.5, labelSeparation: 5, labelLimit: limit });
-    if (stacked) {
-      const layout = { top: { anchor: "end", direction: "vertical", margin: 6 } };
-      Object.assign(config.legend, { columns: 1, direction: "vertical", layout });
-    }
+    if (isNarrow(chart)) Object.assign(config.axis, slim.axis, { labelLimit: limit });
+    if (stacked) Object.assign(config.legend, slim.legend);
     for (const param of spec.params ?? []) {
       if (param.bind && chart.view) param.value = chart.view.signal(param.name);
     }
     return { ...spec, config };
   }
 
-  async function draw(chart, stacked = chart.clientWidth < NARROW) {
+  async function draw(chart, stacked = isNarrow(chart)) {
     if (chart.drawing || !chart.clientWidth) return;
     chart.drawing = true;
     const plot = chart.querySelector(".chart-plot");
@@ -30,17 +27,18 @@
     fresh.className = "chart-live chart-pending";
     plot.append(fresh);
     const spec = specification(chart, stacked);
-    controls.replaceChildren();
+    const bind = document.createElement("div");
     const { view } = await window.vegaEmbed(fresh, spec, {
-      actions: false, renderer: "svg", bind: controls, tooltip: { theme: "custom" },
+      actions: false, renderer: "svg", bind, tooltip: { theme: "custom" },
     });
     chart.view?.finalize();
     chart.view = view;
     if (spec.usermeta?.ride) await window.boarding.drive(view, spec);
-    chart.narrow = chart.clientWidth < NARROW;
+    chart.narrow = isNarrow(chart);
     chart.stacked = stacked;
     plot.querySelector(".chart-live:not(.chart-pending)")?.remove();
     fresh.classList.remove("chart-pending");
+    controls.replaceChildren(...bind.childNodes);
     nameControls(controls);
     if (spec.usermeta?.text) report(chart, view, spec.usermeta.text);
     chart.drawing = false;
@@ -50,12 +48,9 @@
 
   // Results in words under the chart, and a button that copies them.
   function report(chart, view, signal) {
-    let box = chart.querySelector(".chart-report");
-    if (!box) {
-      box = document.createElement("div");
-      box.className = "chart-report";
+    const box = chart.querySelector(".chart-report");
+    if (!box.firstChild) {
       box.innerHTML = '<pre tabindex="0" aria-label="results in words"></pre><button type="button">Copy as text</button><span role="status"></span>';
-      chart.append(box);
       const [words, button, status] = box.children;
       button.addEventListener("click", async () => {
         status.textContent = (await copied(words)) ? " copied" : " select the text and copy it";
@@ -89,7 +84,7 @@
 
   async function refit(chart) {
     if (chart.drawing || !chart.view || !chart.clientWidth) return;
-    if (chart.narrow !== chart.clientWidth < NARROW) return draw(chart);
+    if (chart.narrow !== isNarrow(chart)) return draw(chart);
     if (chart.view.width() !== chart.clientWidth) await chart.view.width(chart.clientWidth).runAsync();
     if (!chart.stacked && legendOverflows(chart)) draw(chart, true);
   }
