@@ -1,4 +1,4 @@
-"""Time the simulator and its peers, check the limits, and write a record: ``python -m benchmarks``."""
+"""Time the simulator and its peers, check the limits, and write a record: ``make bench``."""
 
 import argparse
 import json
@@ -10,13 +10,13 @@ import subprocess
 import sys
 import time
 from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
 import psutil
 
-from benchmarks import cases
+from benchmarks import cases, ciw_model, simpy_model
 from lib.batching import one_by_one
 from lib.machine import processor
 from lib.simulation import simulate
@@ -82,8 +82,6 @@ def agreement(one, other):
 
 def peers(count):
     """Return the timings of SimPy and Ciw, each after it has agreed with ours request by request."""
-    from benchmarks import ciw_model, simpy_model
-
     policy, step = cases.CASES["slots and reserved memory"], cases.STEP
     systems = {
         ("SimPy, one process for the replica", "slots and reserved memory"): (
@@ -121,6 +119,22 @@ def peers(count):
     return found
 
 
+def beside_vidur(count):
+    """Return how many requests a second we simulate of the workload that a trial of Vidur was given, and the trial."""
+    trace, policy = cases.as_vidur(count), cases.VIDURS_POLICY
+    found = dict(cases.VIDURS_TRIAL)
+    for compiled in (True, False):
+        runs = [
+            timed(lambda compiled=compiled: simulate(trace, policy, cases.STEP, compiled=compiled)) for _ in range(3)
+        ]  # fmt: skip
+        time = min((time for _, time in runs), key=lambda time: time["cpu_s"])
+        ours = count / time["cpu_s"]
+        found["ours" + ("" if compiled else "_in_plain_python")] = time | {
+            "requests_per_s": round(ours), "times_as_fast": round(ours / cases.VIDURS_TRIAL["requests_per_s"], 1)
+        }  # fmt: skip
+    return found
+
+
 def own_time(ours, trace, system, compiled):
     """Return our requests per second on the same system."""
     policy = one_by_one() if system == "one by one" else cases.CASES[system]
@@ -129,13 +143,7 @@ def own_time(ours, trace, system, compiled):
 
 
 def versions():
-    found = {"python": platform.python_version()}
-    for package in ("numpy", "numba", "simpy", "ciw"):
-        try:
-            found[package] = version(package)
-        except PackageNotFoundError:
-            found[package] = None
-    return found
+    return {"python": platform.python_version()} | {name: version(name) for name in ("numpy", "numba", "simpy", "ciw")}
 
 
 def verdicts(timings, memory):
@@ -164,11 +172,11 @@ def verdicts(timings, memory):
 
 def main(arguments=None):
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("--requests", type=int, default=1_000_000, help="of the largest run")
+    parser.add_argument("--requests", type=int, default=1_000_000, help="of the largest run; limits are for a million")
     parser.add_argument("--plain", type=int, default=200_000, help="requests of the run in plain Python; 0 for none")
     parser.add_argument("--peers", type=int, default=10_000, help="requests of the peers' runs; 0 for none")
-    parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--output", type=Path, default=RECORD)
+    parser.add_argument("--repeats", type=int, default=3, help="of each timing; the best counts")
+    parser.add_argument("--output", type=Path, default=RECORD, help="the record, as JSON")
     given = parser.parse_args(arguments)
     load = os.getloadavg()[0]
     for policy in cases.CASES.values():  # compiles, and warms up
@@ -185,7 +193,7 @@ def main(arguments=None):
         "date": datetime.now(UTC).isoformat(timespec="seconds"), "machine": processor(), "cores": os.cpu_count(),
         "load_average_before": round(load, 2), "versions": versions(), "timings": timings,
         "limits": verdicts(timings, memory), "peers": peers(given.peers) if given.peers else [],
-        "vidur": "not run: it needs profiles that are on a model hub only, or a source tree and minutes of training",
+        "vidur": beside_vidur(given.peers) if given.peers else {},
         "peak_memory_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
     }  # fmt: skip
     given.output.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
