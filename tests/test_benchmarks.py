@@ -8,8 +8,8 @@ import pytest
 
 pytest.importorskip("numba", reason="the benchmark times compiled loops: install the extra 'fast'")
 
-from benchmarks import __main__ as benchmark  # noqa: E402
-from benchmarks import cases  # noqa: E402
+from benchmarks import __main__ as benchmark
+from benchmarks import cases
 
 CONSTRAINTS = Path(benchmark.__file__).resolve().parents[1] / "constraints.txt"
 
@@ -72,7 +72,7 @@ def test_a_run_in_small_agrees_with_its_peers_and_judges_no_limit_for_a_million(
     status, record = small
     assert status == 0
     assert all(row["agrees"] for row in record["peers"])
-    assert {row["limit"].split(": ")[1] for row in record["limits"]} <= {"bytes a request"}
+    assert record["limits"] == []
     assert {row["requests"] for row in record["timings"]} == {200, 1_000, 4_000}
 
 
