@@ -21,7 +21,7 @@ from lib.batching import one_by_one
 from lib.machine import processor
 from lib.simulation import simulate
 
-RECORD = Path(__file__).resolve().parent / "record.json"
+RECORD = Path(__file__).resolve().parents[1] / "measurements" / "simulator" / "local.json"
 OUTPUTS = 8 * (8 + 6)  # arrays of a run, the copies of its inputs included
 AGREED_ON, AGREED_TO = 1_000, 1e-9
 JUDGED = 1_000_000  # requests: what the limits are for
@@ -197,6 +197,7 @@ def main(arguments=None):
         "vidur": beside_vidur(given.peers) if given.peers else {},
         "peak_memory_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
     }  # fmt: skip
+    given.output.parent.mkdir(parents=True, exist_ok=True)
     given.output.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
     for part in ("limits", "peers"):
         for row in record[part]:
