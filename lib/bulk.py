@@ -14,11 +14,12 @@ from lib.domains import at_least, checked, single
 from lib.embedded_chain import (
     arrivals_law,
     arrivals_transform,
-    erlang_landing,
-    erlang_stages,
+    first_below,
     landing_law,
     returns_below,
     starts_above,
+    walk_memory,
+    with_rest,
 )
 
 
@@ -123,20 +124,9 @@ def _law_below_cap(rate, batch_time, limit, service_cv2):
     left, full = np.arange(cap), rate * batch_time[-1]
     sizes = np.maximum(left, limit)
     gains, spread, varied = rate * batch_time[sizes - 1], service_cv2[sizes - 1], float(service_cv2[-1])
-    landing, stages = landing_law(full / cap, cap, varied), erlang_stages(varied)
-    if stages and np.all(spread == varied):
-        steps = erlang_landing(gains, stages, landing)
-    else:
-        terms = np.arange(cap + starts_above(full, cap, varied))
-        arrivals = _with_rest(arrivals_law(gains[:, None], spread[:, None], terms))
-        steps = arrivals[:, :cap] + returns_below(arrivals[:, cap:], landing)
+    load = full / cap
+    steps = first_below(gains, spread, landing_law(load, cap, varied), walk_memory(load, cap, varied))
     return _stationary(steps, cap - left + gains - full, cap - full)
-
-
-def _with_rest(law):
-    """Return the rows with what they lack to 1 added to their last entry."""
-    law[:, -1] += 1 - law.sum(axis=1)
-    return law
 
 
 def _stationary(steps, weights, total):
@@ -302,8 +292,8 @@ def _timeout_means(rate, batch_time, timeout):
     late = np.exp(-rate * (batch_time - timeout))  # no arrival until the last `timeout` of the batch
     window = arrivals_law(rate * timeout, 0, np.arange(cap))
     first, second = gains + late * window.sum(), gains**2 + 2 * late * rate * timeout * window[:-1].sum()
-    terms = np.arange(cap + 1 + starts_above(full, cap, 0.0))
-    arrivals = _with_rest(arrivals_law(gains[:, None], 0.0, terms))[:, 1:]
+    starts = starts_above(gains.max(), 0.0, cap, walk_memory(full / cap, cap, 0.0))
+    arrivals = with_rest(arrivals_law(gains[:, None], 0.0, np.arange(cap + 1 + starts)))[:, 1:]
     steps = arrivals[:, :cap] + late[:, None] * (window - np.append(window[1:], 0))
     steps = steps + returns_below(arrivals[:, cap:], landing_law(full / cap, cap, 0))
     law = _stationary(steps, cap - sizes + first - full, cap - full)

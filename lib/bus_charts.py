@@ -169,9 +169,7 @@ def three_ways(theory, simulated, measured, *, y_title, description):
     -------
     altair.LayerChart
     """
-    ticks = sorted(
-        {float(slots) for found in (simulated, measured) for slots in np.ravel([one[0] for one in found.values()])}
-    )
+    ticks = sorted({float(slots) for found in (simulated, measured) for one in found.values() for slots in one[0]})
     x = alt.X("slots:Q", title="slots (log scale)").scale(type="log", base=2).axis(values=ticks or [4, 8, 16, 32])
     y = alt.Y("value:Q", title=y_title).scale(type="log", base=2)
     names = [*theory]

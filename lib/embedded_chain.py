@@ -79,17 +79,28 @@ def arrivals_law(arrivals, service_cv2, count):
     return np.exp(rising + odds - gammaln(count + 1) - _damping(arrivals, service_cv2))
 
 
-def starts_above(arrivals, cap, service_cv2):
-    """Return how many starts b, b + 1, ... a full batch can leave that differ in law or occur at all, to 1e-16.
+def walk_memory(load, cap, service_cv2):
+    """Return the largest modulus of the roots in the open disc: how fast the walk forgets its start, step by step."""
+    return max(float(np.max(abs(roots), initial=0)) for roots in disc_roots(np.array(load), cap, service_cv2))
 
-    A start above b + i lands like b + i, up to the largest root to the power i.
+
+def starts_above(arrivals, service_cv2, cap, memory):
+    """Return how many starts b, b + 1, ... differ in law or occur at all, to 1e-16.
+
+    A start above b + i lands like b + i, up to `memory` to the power i.
     """
-    pairs, alone = disc_roots(np.array(arrivals / cap), cap, service_cv2)
-    memory = np.max(abs(np.concatenate([pairs, alone, [0]])))
-    starts = 8
-    while (cap + starts) * arrivals_law(arrivals, service_cv2, cap + starts) * memory**starts > 1e-17:
+    starts, beyond = 8, 1.0
+    while beyond * memory**starts > 1e-17:
         starts += 8 + starts // 5
+        likely = arrivals_law(arrivals, service_cv2, cap + starts)
+        beyond = (cap + starts) * likely if arrivals < cap + starts else 1.0
     return starts
+
+
+def with_rest(law):
+    """Return the rows with what they lack to 1 added to their last entry."""
+    law[:, -1] += 1 - law.sum(axis=1)
+    return law
 
 
 def landing_law(load, cap, service_cv2):
@@ -131,47 +142,72 @@ def returns_below(beyond, landing):
     return weights @ toeplitz(np.eye(1, cap)[0] * landing[0], landing)
 
 
-def erlang_stages(service_cv2):
-    """Return of how many equal exponential stages a gamma time consists, or 0 if it is no such time.
+def first_below(arrivals, service_cv2, landing, memory):
+    """Return where the walk lands below b after the arrivals in a batch time, if it starts from 0.
 
-    Only up to 16: beyond, the law of the arrivals is short and a sum over it is as fast.
-    """
-    stages = round(1 / service_cv2) if service_cv2 > 1 / 16.5 else 0
-    return stages if stages and abs(stages * service_cv2 - 1) < 1e-12 else 0
-
-
-def erlang_landing(arrivals, stages, landing):
-    """Return where the walk lands below b after the arrivals in an Erlang time, if it starts from 0.
-
-    One arrival is a step up, which from b - 1 lands as `landing` says. The arrivals in a stage are
-    geometric, so a stage solves x = (1 - p) start + p x * step: a recursion from 0 up, and one
-    more for what came back from b - 1. Only positive terms are added, however many the arrivals.
+    In a time of little variation the numbers of arrivals are few, and are summed one by one. Otherwise
+    they have a long tail, and `_tail_returns` takes its transform instead, at as many points for any tail.
 
     Parameters
     ----------
-    arrivals : ndarray, shape (n,)
-        Mean number in the whole time.
-    stages : int
+    arrivals, service_cv2 : ndarray, shape (n,)
+        Mean number of arrivals in the time, and the squared variation of the time.
     landing : ndarray, shape (b,)
         From `landing_law`.
+    memory : float
+        From `walk_memory`.
 
     Returns
     -------
     ndarray, shape (n, b)
         Row by row, the probability of landing on 0..b-1.
     """
-    more = arrivals / (stages + arrivals)
-    law = np.zeros((landing.size, arrivals.size))
-    law[0] = 1
-    back = _carried_up(np.repeat(landing[:, None], arrivals.size, axis=1), more)
-    for _ in range(stages):
-        law = _carried_up((1 - more) * law, more)
-        law += more * law[-1] / (1 - more * back[-1]) * back
-    return law.T
+    steps = np.empty((arrivals.size, landing.size))
+    varied = service_cv2 > np.where(arrivals > landing.size, 0.25, 0.05)
+    for rows, landed in ((varied, _landed_by_transform), (~varied, _landed_by_number)):
+        if rows.any():
+            # One variation for all rows needs one row of factors.
+            spread = service_cv2[rows] if np.ptp(service_cv2[rows]) else service_cv2[rows][:1]
+            steps[rows] = landed(arrivals[rows, None], spread[:, None], landing, memory)
+    return steps
 
 
-def _carried_up(start, more):
-    """Return the sums over j up to k of `start` at j times `more` to the power k - j, for each k and column."""
-    for below in range(len(start) - 1):
-        start[below + 1] += more * start[below]
-    return start
+def _landed_by_number(arrivals, service_cv2, landing, memory):
+    # No row has a longer tail than this.
+    starts = starts_above(np.max(arrivals), np.max(service_cv2), landing.size, memory)
+    terms = np.arange(landing.size + starts)
+    law = with_rest(arrivals_law(arrivals, service_cv2, terms))
+    return law[:, : landing.size] + returns_below(law[:, landing.size :], landing)
+
+
+def _landed_by_transform(arrivals, service_cv2, landing, memory):
+    law = arrivals_law(arrivals, service_cv2, np.arange(landing.size))
+    return law + _tail_returns(arrivals, service_cv2, landing)
+
+
+def _tail_returns(arrivals, service_cv2, landing):
+    r"""Return where the walk lands below b if it starts above, from the transform of the arrivals.
+
+    The sum of `returns_below` over all starts is, with :math:`\chi` the polynomial of `landing_law`,
+
+    .. math:: \frac{1}{2 \pi i} \oint \frac{E[z^A]}{\chi(z)} \sum_{l \le i} z^{-l-1} y_{i-l} \, dz
+
+    around the unit disc, clear of the cut from :math:`1 + 1 / \lambda S c^2` on. In
+    :math:`s = \log((z + 1) / (z - 1))` the disc is all beyond :math:`|\Im s| = \pi / 2`, and the cut
+    an interval from 0. Half-way between them lies an ellipse around that interval; equally spaced on it,
+    points count alike, and their number needs to grow with the logarithm of the arrivals only.
+    """
+    cap = landing.size
+    most = np.log1p(2 * np.max(arrivals * service_cv2 + np.sqrt(arrivals) + np.maximum(arrivals - cap, 0)))
+    room = np.arcsinh(np.pi / most)
+    # For 15 digits. A time of little variation has a transform that is large near the cut.
+    count = int((32 + 7 / np.sqrt(service_cv2.min())) / room) + 1
+    turn = room / 2 + 1j * np.pi * (np.arange(count) + 0.5) / count
+    odds = np.exp(most / 2 * (1 + np.cosh(turn)))
+    points = (odds + 1) / (odds - 1)
+    pace = odds / (odds - 1) ** 2 * most * np.sinh(turn) / count
+    powers = np.cumprod(np.broadcast_to(1 / points[:, None], (count, cap)), axis=1)
+    weights = powers[:, -1] * pace / (1 - powers @ landing[::-1])
+    rates = np.exp(np.log(1 + service_cv2 * arrivals * (1 - points)) / -service_cv2) * weights
+    step = toeplitz(np.eye(1, cap)[0] * landing[0], landing)
+    return rates.real @ (powers.real @ step) - rates.imag @ (powers.imag @ step)

@@ -21,6 +21,32 @@ TOKEN_BUDGET = 2048
 KEPT = ("date", "machine", "versions", "shape", "dtype", "prompt", "output_length")
 
 
+class Cause(NamedTuple):
+    """Where prediction and run part: the steps themselves, or what they took. One row a case, sorted as in `compared`.
+
+    Attributes
+    ----------
+    policy : list of str
+    slots, steps : ndarray of int, shape (n,)
+        Slots, and the steps that were simulated.
+    alike : ndarray of bool, shape (n,)
+        Whether the engine ran as many steps in every round, each with as many aboard.
+    boarding, decoding : ndarray, shape (n,)
+        What steps that read prompts, and all others, were timed to take right before the runs, less what they took, as
+        a share of the makespan measured. NaN where the steps were not alike.
+    between : ndarray, shape (n,)
+        The time outside all steps, as a share of the makespan; below 0, for no step was timed to take it.
+    """
+
+    policy: list
+    slots: np.ndarray
+    steps: np.ndarray
+    alike: np.ndarray
+    boarding: np.ndarray
+    decoding: np.ndarray
+    between: np.ndarray
+
+
 class Comparison(NamedTuple):
     """Prediction and run of each case; one row a case, and its rounds where it ran several times.
 
@@ -60,7 +86,8 @@ def predicted(steps, slots):
     Returns
     -------
     dict
-        ``cases``, each with policy, slots, ``makespan``, ``first_token`` and ``time_per_token`` (means), s.
+        ``cases``, each with policy, slots, ``makespan``, ``first_token`` and ``time_per_token`` (means), s; and the
+        ``least`` and ``most`` makespan that one visit alone would have predicted.
 
     Raises
     ------
@@ -70,17 +97,37 @@ def predicted(steps, slots):
     _with("steps", steps, ("prompt", "output_length", "visits"))
     slots = arguments.array("slots", slots, least=1, whole=True).ravel()
     times, lengths = _times(steps["prompt"], steps["visits"]), np.array(steps["output_length"])
-    cases = [
-        {"policy": policy, "slots": count} | _simulated(times, lengths, policy, count)
-        for count in slots.astype(int).tolist() for policy in POLICIES
-    ]  # fmt: skip
+    visits = [_times(steps["prompt"], [visit]) for visit in steps["visits"]]
+    cases = []
+    for count in slots.astype(int).tolist():
+        for policy in POLICIES:
+            ends = [_simulated(one, lengths, policy, count)["makespan"] for one in visits]
+            found = _simulated(times, lengths, policy, count) | {"least": min(ends), "most": max(ends)}
+            cases.append({"policy": policy, "slots": count} | found)
     return {"from": {key: steps[key] for key in KEPT if key in steps}, "cases": cases}
 
 
 def _simulated(times, lengths, policy, slots):
-    requests = Trace(np.zeros(lengths.shape), np.full(lengths.shape, times.prompt), lengths)
-    made = simulation.simulate(requests, _rules(policy, slots), times)
+    made = _run(times, times.prompt, lengths, policy, slots)
     return _means(made.first_token_time, made.finish_time, made.finish_time.max(), lengths)
+
+
+def _run(step, prompt, lengths, policy, slots):
+    requests = Trace(np.zeros(lengths.shape), np.full(lengths.shape, prompt), lengths)
+    return simulation.simulate(requests, _rules(policy, slots), step)
+
+
+def _steps(times, lengths, policy, slots):
+    """Return of each step simulated: who boards, who is aboard, and its time."""
+    seen = []
+
+    def step(load):
+        boards = len(load.chunks)
+        seen.append((boards, boards + load.decoding, times(load)))
+        return seen[-1][-1]
+
+    _run(step, times.prompt, lengths, policy, slots)
+    return map(np.array, zip(*seen, strict=True))
 
 
 def _retimed(steps, runs):
@@ -172,6 +219,43 @@ def compared(steps, prediction, runs):
     policy, slots, quantity, wanted, later, got = zip(*rows, strict=True)
     ends = [np.array([take(one) for one in got]) for take in (np.mean, np.min, np.max)]
     return Comparison([*policy], np.array(slots), [*quantity], np.array(wanted), np.array(later), *ends)
+
+
+def explained(steps, runs):
+    """Return where the miss of each makespan comes from, with steps as timed right before the runs.
+
+    Parameters
+    ----------
+    steps, runs : dict
+        As the script wrote them.
+
+    Returns
+    -------
+    Cause
+        Where the steps were alike, its three shares add up to the miss.
+
+    Raises
+    ------
+    ValueError
+        If an argument lacks a part.
+    """
+    _with("steps", steps, ("prompt", "output_length", "visits"))
+    _with("runs", runs, ("output_length", "runs"))
+    lengths, rows = np.array(runs["output_length"]), []
+    for slots in sorted({run["slots"] for run in runs["runs"]}):
+        mine = [run for run in runs["runs"] if run["slots"] == slots]
+        times = _retimed(steps, mine)
+        for policy in sorted({run["policy"] for run in mine}):
+            rounds = [run for run in mine if run["policy"] == policy]
+            boards, aboard, wanted = _steps(times, lengths, policy, slots)
+            alike = all(aboard.tolist() == run["step_size"] for run in rounds)
+            makespan = np.mean([run["makespan"] for run in rounds])
+            took = np.mean([run["step_time"] for run in rounds], axis=0) if alike else np.full(wanted.shape, np.nan)
+            parts = [(wanted - took)[which].sum() / makespan for which in (boards > 0, boards == 0)]
+            between = sum(sum(run["step_time"]) for run in rounds) / len(rounds) / makespan - 1
+            rows.append((policy, slots, wanted.size, alike, *parts, between))
+    policy, *columns = zip(*sorted(rows, key=lambda row: row[:2]), strict=True)
+    return Cause([*policy], *map(np.array, columns))
 
 
 def committed(name, folder=FOLDER):

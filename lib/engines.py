@@ -2,8 +2,7 @@
 
 Each function takes the engine's own options under the engine's own names and returns a
 `ContinuousBatching`. Defaults are the engines' own, read in the versions that ``source`` names.
-Left out of all three: speculative decoding, LoRA, several replicas, and the host's own time; of SGLang, that it
-overlaps planning and running too.
+Left out of all three: speculative decoding, LoRA, several replicas, and the host's own time.
 """
 
 import numpy as np
@@ -118,7 +117,7 @@ def tgi(max_batch_total_tokens, *, waiting_served_ratio=0.3, max_batch_prefill_t
 
 
 def sglang(max_total_num_tokens, *, max_running_requests=np.inf, chunked_prefill_size=8192,
-           schedule_conservativeness=1.0, page_size=1):  # fmt: skip
+           schedule_conservativeness=1.0, page_size=1, disable_overlap_schedule=False):  # fmt: skip
     """Return the policy of SGLang's default scheduler.
 
     Parameters
@@ -133,6 +132,9 @@ def sglang(max_total_num_tokens, *, max_running_requests=np.inf, chunked_prefill
         Above 0: multiplies what it expects those inside still to generate.
     page_size : int
         Tokens, at least 1.
+    disable_overlap_schedule : bool
+        Whether an iteration is planned only when the one before it has ended. By default it is planned while that one
+        runs, as by `vllm`: newcomers may wait up to an iteration longer, and a slot is given on an iteration later.
 
     Returns
     -------
@@ -150,9 +152,10 @@ def sglang(max_total_num_tokens, *, max_running_requests=np.inf, chunked_prefill
     share of what those inside may still generate. That share begins at 0.7 times the conservativeness and falls, an
     iteration at a time, to 0.14 of that in 600. When memory is out, who has generated least gives it up, waits behind
     all others, and the share rises to what has been generated of what was asked for. Prefix hits are data: the
-    simulator's `cached_length`. Left out: the clip of a request's limit at 4,096 tokens, and the order by longest
-    prefix match. Source: SGLang, ``python/sglang/srt/managers/schedule_policy.py``, ``scheduler.py`` and
-    ``schedule_batch.py``.
+    simulator's `cached_length`. Left out: the clip of a request's limit at 4,096 tokens, the order by longest
+    prefix match, and the batches for which overlap is given up. Source: SGLang,
+    ``python/sglang/srt/managers/schedule_policy.py``, ``schedule_batch.py``, and ``scheduler.py``
+    (``event_loop_overlap`` plans, launches, and only then reads the results of the iteration before).
     """
     conservativeness = arguments.number("schedule_conservativeness", schedule_conservativeness, above=0)
     start = min(_FIRST_RATIO * conservativeness, 1.0)
@@ -168,5 +171,6 @@ def sglang(max_total_num_tokens, *, max_running_requests=np.inf, chunked_prefill
             back_of_the_queue=True,
         ),
         estimate=Estimate(start=start, least=start * _LEAST_OF_FIRST, steps=_DECAY_STEPS),
+        ahead=not arguments.flag("disable_overlap_schedule", disable_overlap_schedule),
         source="SGLang: python/sglang/srt/managers/schedule_policy.py at 00550cd11b",
     )

@@ -103,7 +103,7 @@ def policy_of(case):
     if case.policy == "tgi":
         return engines.tgi(tokens)
     if case.policy == "sglang":
-        return engines.sglang(tokens)
+        return engines.sglang(tokens, disable_overlap_schedule=True)
     slots, budget = (256, 2048) if step.accelerator.startswith("A100") else (1024, 8192)
     if case.chunk is not None:
         slots, budget = min(256, case.chunk), case.chunk

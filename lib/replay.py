@@ -110,8 +110,9 @@ def _policy(chosen):
             max_batch_prefill_tokens=chosen.max_num_batched_tokens,
         )  # fmt: skip
     return engines.sglang(
-        chosen.kv_tokens, max_running_requests=chosen.max_num_seqs, chunked_prefill_size=chosen.max_num_batched_tokens
-    )
+        chosen.kv_tokens, max_running_requests=chosen.max_num_seqs, chunked_prefill_size=chosen.max_num_batched_tokens,
+        disable_overlap_schedule=chosen.no_async_scheduling,
+    )  # fmt: skip
 
 
 def _step(chosen):
@@ -137,7 +138,7 @@ def _parser():
     )
     parser.add_argument("--block-size", type=int, default=16, help="tokens of a block, vllm only (default: 16)")
     parser.add_argument(
-        "--no-async-scheduling", action="store_true", help="vllm only: plan when an iteration has ended"
+        "--no-async-scheduling", action="store_true", help="vllm and sglang: plan when an iteration has ended"
     )
     step = parser.add_mutually_exclusive_group(required=True)
     step.add_argument("--kernels", type=Path, metavar="FOLDER", help="attention, dense and per_sequence tables, CSV")

@@ -93,22 +93,28 @@ def trace_in(file):
     opener = gzip.open if file.suffix == ".gz" else open
     with opener(file, "rt", encoding="utf-8", newline="") as opened:
         text = opened.read()
-    lines = [*_json_rows(file.name, text)] if text.lstrip().startswith("{") else [*csv.DictReader(io.StringIO(text))]
+    lines = [*(_json_rows(file.name, text) if text.lstrip().startswith("{") else _csv_rows(text))]
     if not lines:
         raise ValueError(f"{file.name} must hold requests, got none")
-    names = [name for name, columns in _FORMATS.items() if {columns[0], *columns[2:]} <= {*lines[0]}]
+    names = [name for name, columns in _FORMATS.items() if {columns[0], *columns[2:]} <= {*lines[0][1]}]
     if not names:
         known = "; ".join(", ".join([columns[0], *columns[2:]]) for columns in _FORMATS.values())
-        raise ValueError(f"{file.name} must have the columns of one of {known}, got {', '.join(lines[0])}")
+        raise ValueError(f"{file.name} must have the columns of one of {known}, got {', '.join(lines[0][1])}")
     time_column, read_time, *length_columns = _FORMATS[names[0]]
-    first = 1 if names[0] == "Mooncake" else 2
     times, lengths = np.empty(len(lines)), np.empty((2, len(lines)), int)
-    for index, row in enumerate(lines):
-        where = f"{file.name} line {index + first}"
+    for index, (number, row) in enumerate(lines):
+        where = f"{file.name} line {number}"
         times[index] = _cell(where, row, time_column, read_time)
         lengths[:, index] = [_cell(where, row, column, _whole) for column in length_columns]
     order = np.argsort(times, kind="stable")
     return Trace(times[order] - times[order[0]], *lengths[:, order])
+
+
+def _csv_rows(text):
+    """Yield the number of a line of the file, where empty lines count, and its columns."""
+    rows = csv.DictReader(io.StringIO(text, newline=""))
+    for row in rows:
+        yield rows.line_num, row
 
 
 def _json_rows(name, text):
@@ -119,7 +125,7 @@ def _json_rows(name, text):
             row = None
         if not isinstance(row, dict):
             raise ValueError(f"{name} line {number}: must be a JSON object, got {line[:40]!r}")
-        yield row
+        yield number, row
 
 
 def _cell(where, row, column, read):

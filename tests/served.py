@@ -45,7 +45,8 @@ ENGINE_RUNS = {
     "output_length": [3, 2, 2],
     "runs": [
         {"policy": "continuous", "slots": 2, "round": at, "first_token": [4.0, 4.0, 8.0], "finish": [8.0, 6.0, 9.0],
-         "makespan": 9.0 + at, "before": {"sizes": [1, 2], "time": [2.2, 4.0, 2.4, 8.0]}}
+         "makespan": 9.0 + at, "step_time": [4.0, 2.0, 2.0, 0.5 + at], "step_size": [2, 2, 2, 1],
+         "before": {"sizes": [1, 2], "time": [2.2, 4.0, 2.4, 8.0]}}
         for at in range(2)
     ],
 }  # fmt: skip

@@ -1,3 +1,5 @@
+import time
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -223,6 +225,37 @@ def test_a_variation_for_each_size_is_that_of_a_long_enough_chain(load, limit):
     assert_allclose(queue[:5], truncated_chain(rate, times, limit, cv2, 500), rtol=1e-8)
     law = left_behind_law(rate, times, 200, control_limit=limit, service_cv2=cv2)
     assert_allclose(np.arange(200) @ law.sum(axis=1), queue.left_behind, rtol=1e-5)
+
+
+@pytest.mark.parametrize("cv2", [np.linspace(2, 0, 7), np.array([0.0, 2, 0, 2, 0.01, 0.3, 1])])
+@pytest.mark.parametrize("times", [1 + 0.2 * np.arange(7), np.linspace(3, 1, 7)])
+def test_small_batches_may_vary_much_and_take_long_where_full_ones_do_neither(cv2, times):
+    """The tail of every size counts, not that of the full batch alone."""
+    queue = bulk_queue(0.6 * 7 / times[-1], times, control_limit=1, service_cv2=cv2)
+    assert_allclose(queue[:5], truncated_chain(0.6 * 7 / times[-1], times, 1, cv2, 900), rtol=1e-9)
+
+
+EACH_LAW = {
+    "constant": 0, "nearly constant": 1e-3, "short": 0.02, "33 stages": 0.03, "16 stages": 1 / 16, "between": 0.3,
+    "two stages": 0.5, "exponential": 1, "spread": 2, "wide": 4, "very wide": 20,
+    "each its own": np.linspace(3, 0.2, 256), "from wide to constant": np.linspace(3, 0, 256),
+}  # fmt: skip
+
+
+@pytest.mark.alone
+@pytest.mark.parametrize("law", EACH_LAW)
+def test_any_batch_law_at_a_cap_of_256_takes_under_20_ms_a_point(law):
+    """Best of up to forty tries, in processor time: a neighbour on the same core slows all of them."""
+    times = 1.8874 + 0.1438 * np.arange(1, 257)
+    for load in (0.1, 0.5, 0.9, 0.97):
+        rate, best = load * 256 / times[-1], np.inf
+        for _ in range(40):
+            began = time.process_time()
+            bulk_queue(rate, times, control_limit=64, service_cv2=EACH_LAW[law])
+            best = min(best, time.process_time() - began)
+            if best < 0.02:
+                break
+        assert best < 0.02, f"{1e3 * best:.1f} ms at load {load}"
 
 
 def test_a_variation_of_other_sizes_is_refused():

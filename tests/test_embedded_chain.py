@@ -9,11 +9,12 @@ from lib.embedded_chain import (
     arrivals_law,
     arrivals_transform,
     disc_roots,
-    erlang_landing,
-    erlang_stages,
+    first_below,
     landing_law,
     returns_below,
     starts_above,
+    walk_memory,
+    with_rest,
 )
 
 few = settings(max_examples=40, deadline=None)
@@ -78,27 +79,52 @@ def test_returns_from_the_cap_itself_are_the_landing_law():
 @few
 @given(load=loads, cap=caps, cv2=spreads)
 def test_starts_beyond_the_last_are_rare_or_land_alike(load, cap, cv2):
-    starts = starts_above(load * cap, cap, cv2)
+    starts = starts_above(load * cap, cv2, cap, walk_memory(load, cap, cv2))
     landings = returns_below(np.eye(starts + 20)[[starts - 1, starts + 19]], landing_law(load, cap, cv2))
     beyond = 1 - arrivals_law(load * cap, cv2, np.arange(cap + starts)).sum()
     assert beyond * abs(np.diff(landings, axis=0)).max() < 1e-13
 
 
-@pytest.mark.parametrize(("cv2", "stages"), [
-    (1, 1), (0.5, 2), (1 / 3, 3), (1 / 16, 16), (1 / 17, 0), (0, 0), (2, 0), (0.7, 0), (1e-300, 0), (1 + 1e-9, 0)])
-def test_an_erlang_time_has_as_many_stages_as_its_inverse_variation(cv2, stages):
-    assert erlang_stages(cv2) == stages
+def test_no_start_is_left_out_because_the_law_has_not_yet_begun_there():
+    assert 900 + 5 * 30 < starts_above(900.0, 0.0, 8, 0.99) < 2_000
+    assert starts_above(900.0, 0.0, 8, 0.0) == 8
 
 
 @few
-@given(load=loads, cap=caps, stages=st.integers(1, 4), arrivals=st.floats(0.01, 60))
-def test_stage_by_stage_the_walk_lands_where_the_sum_over_the_arrivals_says(load, cap, stages, arrivals):
-    landing = landing_law(load, cap, 1 / stages)
-    law = arrivals_law(arrivals, 1 / stages, np.arange(6_000))
+@given(load=loads, cap=caps, cv2=spreads)
+def test_the_walk_forgets_as_fast_as_its_largest_root(load, cap, cv2):
+    pairs, alone = disc_roots(np.array(load), cap, cv2)
+    assert walk_memory(load, cap, cv2) == max([0, *abs(pairs), *abs(alone)])
+
+
+def test_what_a_law_lacks_goes_to_its_last_entry():
+    assert_allclose(with_rest(np.array([[0.5, 0.2, 0.1], [0.3, 0.3, 0.4]])), [[0.5, 0.2, 0.3], [0.3, 0.3, 0.4]])
+
+
+@settings(max_examples=25, deadline=None)
+@given(load=loads, cap=caps, full_cv2=spreads, cv2=st.sampled_from([0.0, 0.03, 0.06, 0.26, 0.7, 1.0, 3.0]),
+       arrivals=st.floats(0.01, 150))
+def test_by_transform_or_by_number_the_walk_lands_where_a_long_sum_says(load, cap, full_cv2, cv2, arrivals):
+    """Alone or among rows of other variation and of more arrivals than the cap."""
+    landing, memory = landing_law(load, cap, full_cv2), walk_memory(load, cap, full_cv2)
+    law = arrivals_law(arrivals, cv2, np.arange(9_000))
     expected = law[:cap] + returns_below(law[None, cap:], landing)[0]
-    assert_allclose(erlang_landing(np.array([arrivals, 2.0]), stages, landing)[0], expected, atol=1e-9)
+    assert_allclose(first_below(np.array([arrivals]), np.array([cv2]), landing, memory)[0], expected, atol=1e-12)
+    among = first_below(np.array([2.0, arrivals, 60.0]), np.array([3.0, cv2, 0.0]), landing, memory)
+    assert_allclose(among[1], expected, atol=1e-12)
+    assert_allclose(among.sum(axis=1), 1, atol=1e-12)
 
 
-def test_one_stage_by_hand():
+@pytest.mark.parametrize("cv2", [0.01, 0.06, 0.3, 1.0, 20.0])
+@pytest.mark.parametrize("load", [0.3, 0.97, 0.9999])
+def test_at_a_cap_of_256_the_transform_keeps_thirteen_digits(load, cv2):
+    """From 0 with the arrivals of a full batch, and one such batch later: the chain of full batches balances."""
+    landing, memory = landing_law(load, 256, cv2), walk_memory(load, 256, cv2)
+    landed = first_below(np.array([load * 256]), np.array([cv2]), landing, memory)[0]
+    assert_allclose(landed, landing, atol=1e-13)
+
+
+def test_one_exponential_time_by_hand():
     """Cap 2, one arrival on average, from 1 lands on 0 or 1 alike: x0 = 1/2 + x1 / 4 and x1 = x0 / 2 + x1 / 4."""
-    assert_allclose(erlang_landing(np.array([1.0]), 1, np.array([0.5, 0.5])), [[0.6, 0.4]])
+    landing, time = np.array([0.5, 0.5]), (np.array([1.0]), np.array([1.0]))
+    assert_allclose(first_below(*time, landing, 0.5), [[0.6, 0.4]])

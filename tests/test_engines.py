@@ -1,6 +1,6 @@
 """Three engines, and for each what the other two do not do.
 
-Worked by hand, so here vLLM plans in turn; see test_vllm_rules for its default.
+Worked by hand, so here vLLM and SGLang plan in turn; see test_vllm_rules, and below, for their default.
 """
 
 from functools import partial
@@ -8,7 +8,8 @@ from functools import partial
 import numpy as np
 import pytest
 
-from lib.engines import sglang, tgi, vllm
+from lib import engines
+from lib.engines import tgi, vllm
 from lib.simulation import simulate
 from lib.step_time import AffineStep
 from lib.trace import Trace
@@ -16,6 +17,7 @@ from lib.trace import Trace
 SECOND = AffineStep(fixed=1.0)
 ROOMY = 10_000
 in_turn = partial(vllm, async_scheduling=False)
+sglang = partial(engines.sglang, disable_overlap_schedule=True)
 ENGINES = {"vllm": in_turn(ROOMY), "tgi": tgi(ROOMY), "sglang": sglang(ROOMY)}
 
 
@@ -180,3 +182,19 @@ def test_sglang_alone_puts_who_lost_memory_behind_all_others():
     assert found.admitted_time[2] < found.finish_time[0]
     latest = run(in_turn(30, max_num_seqs=2, block_size=1), arrival, prompt, output)
     assert latest.admitted_time[2] == latest.finish_time[0]
+
+
+@pytest.mark.parametrize(("overlap", "time"), [(False, 3), (True, 4)])
+def test_sglang_plans_while_an_iteration_runs_unless_told_not_to(overlap, time):
+    """1 s an iteration. A decodes. B comes at 1.5: in turn its prompt is read at 2, planned ahead at 3."""
+    policy = engines.sglang(ROOMY, disable_overlap_schedule=not overlap)
+    assert run(policy, [0, 1.5], [10, 10], [10, 1]).first_token_time[1] == time
+
+
+@pytest.mark.parametrize(("overlap", "time"), [(False, 4), (True, 5)])
+def test_sglang_gives_a_slot_on_an_iteration_later_if_the_plan_is_made_ahead(overlap, time):
+    """A and B fill both slots; B ends at 3. C is read then, in turn; planned ahead, an iteration later."""
+    policy = engines.sglang(ROOMY, max_running_requests=2, disable_overlap_schedule=not overlap)
+    found = run(policy, [0, 0, 0], [10, 10, 10], [6, 3, 1])
+    assert found.finish_time[1] == 3
+    assert found.first_token_time[2] == time

@@ -25,12 +25,14 @@ LAYERS = {
         *("calibrated_step", "first_token"),
         *("decode", "records", "bench", "measurement"),
         *("cost", "batch_limit", "offer", "frontier", "production_day", "your_case"),
-        *("boarding", "bus", "serving_records", "serving_run", "engine_runs", "loop_bus"),
+        *("boarding", "makespan", "bus", "serving_records", "serving_run", "engine_runs", "loop_bus"),
     ],
     "page": [
-        *("expressions", "theme", "charts", "batch_charts", "bus_charts", "price_charts", "traced_case"),
+        *("expressions", "theme", "charts", "batch_charts", "bus_charts", "bus_tables", "price_charts", "traced_case"),
         "waiting_charts",
-        *("prose", "claims", "figures", "downloads", "copies", "book"),
+        *("prose", "article", "claims", "figures", "downloads", "copies", "book"),
+        *("evidence", "wall_evidence", "trip_evidence", "coach_evidence", "bus_evidence", "pause_evidence"),
+        "price_evidence",
     ],
 }
 LAYER_OF = {module: layer for layer, modules in LAYERS.items() for module in modules}

@@ -58,6 +58,7 @@ def test_requests_out_of_order_are_put_in_order(tmp_path):
         (AZURE.replace("109", "1.5"), r"t.csv line 3: GeneratedTokens cannot be read, got '1.5'"),
         (AZURE.replace(",109", ""), r"t.csv line 3: GeneratedTokens cannot be read, got None"),
         (AZURE.replace("2023-11-16 18:15:46.6805900", "noon"), r"t.csv line 2: TIMESTAMP cannot be read, got 'noon'"),
+        (AZURE.replace("\n", "\n\n", 1).replace("109", "many"), r"t.csv line 4: GeneratedTokens cannot be read"),
         (MOONCAKE + "{oops\n", r"t.csv line 3: must be a JSON object, got '{oops'"),
         (MOONCAKE + "[1]\n", r"t.csv line 3: must be a JSON object, got '\[1\]'"),
         (MOONCAKE + '{"timestamp": 1}\n', r"t.csv line 3: input_length cannot be read, got None"),

@@ -533,10 +533,28 @@ CALLS = {
         "report": call(content=SERVED_CONTENT),
         "main": Without("a command line; tests/test_serving_run.py tries it"),
     },
+    "bus_tables": {
+        "own_misses": call(cases=serving_records.cases(SERVED_RECORD)),
+        "own_points": call(cases=serving_records.cases(SERVED_RECORD), column="makespan"),
+        "engine_misses": call(
+            compared=engine_runs.compared(ENGINE_STEPS, PREDICTION, ENGINE_RUNS),
+            cause=engine_runs.explained(ENGINE_STEPS, ENGINE_RUNS),
+        ),
+        "engine_ways": call(
+            prediction=PREDICTION, compared=engine_runs.compared(ENGINE_STEPS, PREDICTION, ENGINE_RUNS)
+        ),
+    },
+    "makespan": {
+        "makespan": call(
+            policy="padded", slots=[2, 4], step_line=(0.03, 0.001, 0.01, 0.02), requests=8, mean_length=20.0
+        )
+    },
     "engine_runs": {
+        "Cause": Without("a result"),
         "Comparison": Without("a result"),
         "predicted": call(steps=ENGINE_STEPS, slots=[2]),
         "compared": call(steps=ENGINE_STEPS, prediction=PREDICTION, runs=ENGINE_RUNS),
+        "explained": call(steps=ENGINE_STEPS, runs=ENGINE_RUNS),
         "committed": call(name=Text("vllm"), folder=SERVED_PATH.parent),
     },
     "loop_bus": {
@@ -599,6 +617,7 @@ CALLS = {
             chunked_prefill_size=64,
             schedule_conservativeness=1.0,
             page_size=4,
+            disable_overlap_schedule=False,
         ),
     },
     "kernel_table": {

@@ -46,8 +46,8 @@ CALLS = {
         "halfin_whitt_wait_probability": {"slack": 1.0},
     },
     "embedded_chain": dict.fromkeys(
-        ["disc_roots", "arrivals_transform", "arrivals_law", "starts_above", "landing_law", "returns_below",
-         "erlang_stages", "erlang_landing"], PART),
+        ["disc_roots", "arrivals_transform", "arrivals_law", "walk_memory", "starts_above", "with_rest", "landing_law",
+         "returns_below", "first_below"], PART),
     "bulk": {
         "BulkQueue": RESULT,
         "bulk_queue": {**BATCHES, "control_limit": 2, "service_cv2": [0.5, 0.3]},
