@@ -6,7 +6,7 @@ PAGES := index.md _config.yml _toc.yml references.bib CITATION.cff $(wildcard ch
 CODE  := $(wildcard lib/*.py lib/data/* lib/static/* lib/templates/* measurements/*.json measurements/*/*.json) scripts/build_book.py scripts/execute_chapters.py
 LOCK  := requirements.txt constraints.txt pyproject.toml
 
-.PHONY: help book test measure serve lab clean
+.PHONY: help book test measure serve bench lab clean
 
 help: ## Show this list
 	@grep -hE '^[a-z]+:.*## ' Makefile | awk -F ':.*## ' '{printf "make %-7s %s\n", $$1, $$2}'
@@ -23,6 +23,9 @@ measure: $(VENV)/book.stamp ## Measure the decode step on this machine (3 minute
 
 serve: $(VENV)/book.stamp ## Serve one workload static and continuous on this machine (15 minutes)
 	$(BIN)/python -m lib.serving_run $(if $(RECORD),--output $(RECORD)) $(OPTIONS)
+
+bench: $(VENV)/test.stamp ## Time the simulator beside SimPy and Ciw, and check its limits (1 minute)
+	$(BIN)/python -m benchmarks $(OPTIONS)
 
 lab: $(VENV)/lab.stamp ## Open JupyterLab; each chapter opens as a notebook
 	$(BIN)/jupyter lab

@@ -1,4 +1,4 @@
-"""Time the simulator and its peers, check the limits, and write a record: ``python -m benchmarks``."""
+"""Time the simulator and its peers, check the limits, and write a record: ``make bench``."""
 
 import argparse
 import json
@@ -10,20 +10,21 @@ import subprocess
 import sys
 import time
 from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
 import psutil
 
-from benchmarks import cases
+from benchmarks import cases, ciw_model, simpy_model
 from lib.batching import one_by_one
 from lib.machine import processor
 from lib.simulation import simulate
 
-RECORD = Path(__file__).resolve().parent / "record.json"
+RECORD = Path(__file__).resolve().parents[1] / "measurements" / "simulator" / "local.json"
 OUTPUTS = 8 * (8 + 6)  # arrays of a run, the copies of its inputs included
 AGREED_ON, AGREED_TO = 1_000, 1e-9
+JUDGED = 1_000_000  # requests: what the limits are for
 
 
 def timed(function):
@@ -82,8 +83,6 @@ def agreement(one, other):
 
 def peers(count):
     """Return the timings of SimPy and Ciw, each after it has agreed with ours request by request."""
-    from benchmarks import ciw_model, simpy_model
-
     policy, step = cases.CASES["slots and reserved memory"], cases.STEP
     systems = {
         ("SimPy, one process for the replica", "slots and reserved memory"): (
@@ -121,6 +120,22 @@ def peers(count):
     return found
 
 
+def beside_vidur(count):
+    """Return how many requests a second we simulate of the workload that a trial of Vidur was given, and the trial."""
+    trace, policy = cases.as_vidur(count), cases.VIDURS_POLICY
+    found = dict(cases.VIDURS_TRIAL)
+    for compiled in (True, False):
+        runs = [
+            timed(lambda compiled=compiled: simulate(trace, policy, cases.STEP, compiled=compiled)) for _ in range(3)
+        ]  # fmt: skip
+        time = min((time for _, time in runs), key=lambda time: time["cpu_s"])
+        ours = count / time["cpu_s"]
+        found["ours" + ("" if compiled else "_in_plain_python")] = time | {
+            "requests_per_s": round(ours), "times_as_fast": round(ours / cases.VIDURS_TRIAL["requests_per_s"], 1)
+        }  # fmt: skip
+    return found
+
+
 def own_time(ours, trace, system, compiled):
     """Return our requests per second on the same system."""
     policy = one_by_one() if system == "one by one" else cases.CASES[system]
@@ -129,25 +144,19 @@ def own_time(ours, trace, system, compiled):
 
 
 def versions():
-    found = {"python": platform.python_version()}
-    for package in ("numpy", "numba", "simpy", "ciw"):
-        try:
-            found[package] = version(package)
-        except PackageNotFoundError:
-            found[package] = None
-    return found
+    return {"python": platform.python_version()} | {name: version(name) for name in ("numpy", "numba", "simpy", "ciw")}
 
 
 def verdicts(timings, memory):
     """Return every limit with what was measured and whether it holds."""
     found = []
     for name, limit in cases.LIMITS.items():
-        rows = [row for row in timings if row["case"] == name and row["requests"] == 1_000_000]
+        rows = [row for row in timings if row["case"] == name and row["requests"] == JUDGED]
         if not rows:
             continue
         best = min(row["cpu_s"] for row in rows)
         found.append({"limit": f"{name}: a million requests", "at_most_s": limit, "cpu_s": best, "holds": best < limit})
-        half = [row for row in timings if row["case"] == name and row["requests"] == 250_000 and row["compiled"]]
+        half = [row for row in timings if row["case"] == name and row["requests"] == JUDGED // 4 and row["compiled"]]
         whole = [row for row in rows if row["compiled"]]
         if half and whole:
             ratio = round(whole[0]["cpu_s"] / half[0]["cpu_s"], 2)
@@ -164,11 +173,11 @@ def verdicts(timings, memory):
 
 def main(arguments=None):
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("--requests", type=int, default=1_000_000, help="of the largest run")
+    parser.add_argument("--requests", type=int, default=JUDGED, help="of the largest run; limits are for a million")
     parser.add_argument("--plain", type=int, default=200_000, help="requests of the run in plain Python; 0 for none")
     parser.add_argument("--peers", type=int, default=10_000, help="requests of the peers' runs; 0 for none")
-    parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--output", type=Path, default=RECORD)
+    parser.add_argument("--repeats", type=int, default=3, help="of each timing; the best counts")
+    parser.add_argument("--output", type=Path, default=RECORD, help="the record, as JSON")
     given = parser.parse_args(arguments)
     load = os.getloadavg()[0]
     for policy in cases.CASES.values():  # compiles, and warms up
@@ -179,15 +188,16 @@ def main(arguments=None):
     ]  # fmt: skip
     if given.plain:
         timings += [own_case(name, given.plain, False, 1) for name in cases.CASES]
-    memory = {name: memory_of(name, given.requests) for name in cases.CASES}
+    memory = {name: memory_of(name, given.requests) for name in cases.CASES} if given.requests >= JUDGED else {}
     record = {
         "command": "python -m benchmarks " + " ".join(arguments if arguments is not None else sys.argv[1:]),
         "date": datetime.now(UTC).isoformat(timespec="seconds"), "machine": processor(), "cores": os.cpu_count(),
         "load_average_before": round(load, 2), "versions": versions(), "timings": timings,
         "limits": verdicts(timings, memory), "peers": peers(given.peers) if given.peers else [],
-        "vidur": "not run: it needs profiles that are on a model hub only, or a source tree and minutes of training",
+        "vidur": beside_vidur(given.peers) if given.peers else {},
         "peak_memory_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
     }  # fmt: skip
+    given.output.parent.mkdir(parents=True, exist_ok=True)
     given.output.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
     for part in ("limits", "peers"):
         for row in record[part]:
