@@ -89,8 +89,8 @@ def policy_of(case):
     Notes
     -----
     vLLM starts with 1,024 sequences and 8,192 tokens on a device of 70 GiB or more, the A100 apart, else with 256 and
-    2,048 (`lib.engines.vllm`), and plans an iteration ahead. A chunk that is set comes with 256 sequences, or as many
-    as the chunk has tokens. The other two are taken to plan when an iteration ends.
+    2,048 (`lib.engines.vllm`). A chunk that is set comes with 256 sequences, or as many as the chunk has tokens. vLLM
+    and SGLang plan an iteration ahead, as they do by default; TGI is taken to plan when an iteration ends.
     """
     arguments.record("case", case, Case)
     step = case.step
@@ -100,7 +100,7 @@ def policy_of(case):
     if case.policy == "tgi":
         return engines.tgi(tokens)
     if case.policy == "sglang":
-        return engines.sglang(tokens, disable_overlap_schedule=True)
+        return engines.sglang(tokens)
     slots, budget = (256, 2048) if step.accelerator.startswith("A100") else (1024, 8192)
     if case.chunk is not None:
         slots, budget = min(256, case.chunk), case.chunk
