@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 from hypothesis import settings
 
 from tests import browsing
@@ -44,7 +45,11 @@ def build_test_book(folder):
 @pytest.fixture(scope="session")
 def books(tmp_path_factory):
     """Folder of HTML by name: the book for the tests, and the real one if it has been built."""
-    found = {"test": build_test_book(tmp_path_factory.mktemp("book") / "project")}
+    here = tmp_path_factory.getbasetemp()
+    shared = here.parent if "PYTEST_XDIST_WORKER" in os.environ else here  # whoever comes first builds it for all
+    with FileLock(shared / "book.lock"):
+        built = shared / "book" / "_build" / "html"
+        found = {"test": built if built.exists() else build_test_book(shared / "book")}
     if (ROOT / "_build" / "html" / "index.html").exists():
         found["real"] = ROOT / "_build" / "html"
     return found
