@@ -122,11 +122,11 @@ def _law_below_cap(rate, batch_time, limit, service_cv2):
     """Return the probabilities that 0..b-1 requests are left at a departure."""
     cap = batch_time.size
     left, full = np.arange(cap), rate * batch_time[-1]
-    sizes = np.maximum(left, limit)
-    gains, spread, varied = rate * batch_time[sizes - 1], service_cv2[sizes - 1], float(service_cv2[-1])
-    load = full / cap
-    steps = first_below(gains, spread, landing_law(load, cap, varied), walk_memory(load, cap, varied))
-    return _stationary(steps, cap - left + gains - full, cap - full)
+    gains, load, varied = rate * batch_time[limit - 1 :], full / cap, float(service_cv2[-1])
+    landing, memory = landing_law(load, cap, varied), walk_memory(load, cap, varied)
+    steps = first_below(gains, service_cv2[limit - 1 :], landing, memory)
+    batch = np.maximum(left - limit, 0)  # the row of the batch that starts with so many left
+    return _stationary(steps[batch], cap - left + gains[batch] - full, cap - full)
 
 
 def _stationary(steps, weights, total):

@@ -9,7 +9,7 @@ constant for `service_cv2` 0 and exponential for 1.
 import numpy as np
 from scipy.linalg import toeplitz
 from scipy.signal import lfilter
-from scipy.special import gammaln, lambertw, log1p, xlogy
+from scipy.special import gammaln, lambertw, log1p
 
 
 def disc_roots(load, cap, service_cv2):
@@ -50,6 +50,7 @@ def _gamma_roots(load, spread, turns):
 
 # A gamma time of less spread than this is constant to double precision.
 _STEADY = 1e-12
+_NO_ODDS = -1e4  # the logarithm of less than any number
 
 
 def _damping(strength, spread):
@@ -75,8 +76,9 @@ def arrivals_law(arrivals, service_cv2, count):
     service_cv2 = np.asarray(service_cv2)
     factors = np.log1p(service_cv2 * np.arange(np.max(count)))
     rising = np.concatenate([np.zeros((*factors.shape[:-1], 1)), np.cumsum(factors, axis=-1)], axis=-1)[..., count]
-    odds = xlogy(count, arrivals) - count * np.log1p(service_cv2 * arrivals)
-    return np.exp(rising + odds - gammaln(count + 1) - _damping(arrivals, service_cv2))
+    chance = np.asarray(arrivals / (1 + service_cv2 * arrivals))
+    odds = np.log(chance, out=np.full(chance.shape, _NO_ODDS), where=chance > 0)
+    return np.exp(rising + count * odds - gammaln(count + 1) - _damping(arrivals, service_cv2))
 
 
 def walk_memory(load, cap, service_cv2):
@@ -137,8 +139,7 @@ def returns_below(beyond, landing):
     """
     cap, terms = landing.size, beyond.shape[1]
     renewal = lfilter([1.0], np.concatenate([[1.0], -landing[::-1]]), np.eye(1, terms)[0])
-    lag = np.arange(terms)[:, None] - np.arange(cap)
-    weights = beyond @ np.where(lag >= 0, renewal[np.maximum(lag, 0)], 0)
+    weights = beyond @ toeplitz(renewal, np.zeros(cap))
     return weights @ toeplitz(np.eye(1, cap)[0] * landing[0], landing)
 
 
@@ -208,6 +209,10 @@ def _tail_returns(arrivals, service_cv2, landing):
     pace = odds / (odds - 1) ** 2 * most * np.sinh(turn) / count
     powers = np.cumprod(np.broadcast_to(1 / points[:, None], (count, cap)), axis=1)
     weights = powers[:, -1] * pace / (1 - powers @ landing[::-1])
-    rates = np.exp(np.log(1 + service_cv2 * arrivals * (1 - points)) / -service_cv2) * weights
+    # The power in real parts: numpy's complex logarithm and exponential take four times as long.
+    real, imag = 1 + service_cv2 * arrivals * (1 - points.real), service_cv2 * arrivals * points.imag
+    size = (real * real + imag * imag) ** (-0.5 / service_cv2)
+    angle = np.arctan2(imag, real) / service_cv2
     step = toeplitz(np.eye(1, cap)[0] * landing[0], landing)
-    return rates.real @ (powers.real @ step) - rates.imag @ (powers.imag @ step)
+    powers = weights[:, None] * powers
+    return (size * np.cos(angle)) @ (powers.real @ step) - (size * np.sin(angle)) @ (powers.imag @ step)

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
+from threadpoolctl import threadpool_limits
 
 from lib.bulk import bulk_queue, left_behind_law, timeout_queue
 from lib.embedded_chain import arrivals_law
@@ -245,14 +246,18 @@ EACH_LAW = {
 @pytest.mark.alone
 @pytest.mark.parametrize("law", EACH_LAW)
 def test_any_batch_law_at_a_cap_of_256_takes_under_20_ms_a_point(law):
-    """Best of up to forty tries, in processor time: a neighbour on the same core slows all of them."""
+    """Best of up to forty tries, in processor time of one core: a neighbour on it slows all of them.
+
+    A second thread of the matrix library would count too, and most of its time is spent waiting.
+    """
     times = 1.8874 + 0.1438 * np.arange(1, 257)
     for load in (0.1, 0.5, 0.9, 0.97):
         rate, best = load * 256 / times[-1], np.inf
         for _ in range(40):
-            began = time.process_time()
-            bulk_queue(rate, times, control_limit=64, service_cv2=EACH_LAW[law])
-            best = min(best, time.process_time() - began)
+            with threadpool_limits(1):
+                began = time.process_time()
+                bulk_queue(rate, times, control_limit=64, service_cv2=EACH_LAW[law])
+                best = min(best, time.process_time() - began)
             if best < 0.02:
                 break
         assert best < 0.02, f"{1e3 * best:.1f} ms at load {load}"
