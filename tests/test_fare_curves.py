@@ -5,12 +5,14 @@ import re
 import numpy as np
 import pytest
 
-from lib import fare_curves, memory
-from lib.amortisation import CLASSES, engine_ratios, kernel_ratios
+from lib import fare_curves, layer_shape, memory
+from lib.amortisation import CLASSES, engine_ratios, kernel_ratios, model_class
 from lib.calibration import predict
+from lib.footprint import Precision
 from lib.hardware import hardware
 from lib.measured import table
 from lib.model import model
+from lib.roofline import decode_step
 
 A100, LLAMA = hardware("A100 SXM 80GB"), model("Llama-3-8B")
 PUBLISHED = dict(zip(table("published_results")["id"], table("published_results")["value"], strict=True))
@@ -28,6 +30,24 @@ def test_a_curve_starts_at_one_and_ends_where_memory_is_full():
     assert [*points] == ["measured, 128", "measured, 8,192"], "nobody measured 32,768"
     assert fares[128][1] == 1
     assert fares[8192][32] > fares[128][32] > 1 / 32
+
+
+def test_a_measured_fare_is_the_share_of_a_step_over_a_step_alone():
+    """Read from the table by hand: the step of 32 over that of 1, over 32."""
+    steps = table("decode_steps")
+    here = (steps["accelerator"] == A100.name) & (steps["model"] == LLAMA.name) & (steps["tensor_parallel"] == 1)
+    here &= steps["context"] == 2048
+    alone, many = (steps["time"][here & (steps["batch_size"] == size)][0] for size in (1, 32))
+    at, fare = fare_curves.measured_fares(A100.name, LLAMA.name, 2048)
+    assert fare[at == 32] == pytest.approx(many / alone / 32)
+    assert at.size == np.count_nonzero(here)
+
+
+def test_a_cell_is_the_median_fall_of_its_class_and_its_number():
+    found = kernel_ratios(32)
+    mine = np.array([model_class(name) == CLASSES[0] for name in found["model"].tolist()]) & (found["context"] == 512)
+    cell = fare_curves.kernel_table(32, (512,))["512"][0]
+    assert cell == f"1/{round(np.median(found['fall'][mine]))} ({mine.sum()})"
 
 
 def test_a_key_head_each_costs_more_than_shared_ones():
@@ -54,6 +74,8 @@ def test_the_fewer_bits_the_further_above_the_bound():
     rows, achieved = fare_curves.weight_bits(A100, PUBLISHED)
     mine = [ratio for name, ratio in zip(rows["names"], rows["ratios"], strict=True) if name.startswith("Llama-2-7B")]
     assert mine == sorted(mine)
+    bound = decode_step(A100, model("Llama-2-7B"), 1, 0, precision=Precision(weights="int8")).time
+    assert mine[1] == pytest.approx(1 / PUBLISHED["gptfast-7b-int8-rate"] / float(bound))
     assert achieved["7b", "bf16"] == pytest.approx(1397e9 / A100.bandwidth, rel=1e-3)
 
 
@@ -65,3 +87,7 @@ def test_devices_are_slower_than_ideal_and_slower_still_with_their_links():
     assert found["linked"][1][0] == found["kernels"][1][0], "one device has nobody to talk to"
     assert np.all(found["linked"][1][1:] > found["kernels"][1][1:])
     assert np.all(np.diff(found["measured"][1]) < 0)
+    four = predict(A100.name, LLAMA.name, 32, 1024, tensor_parallel=4)
+    times = [found[name][1][2] for name in ("bound", "kernels", "linked")]
+    ideal = layer_shape.bound(A100, LLAMA, 32, 1024, tensor_parallel=4).time
+    assert times == pytest.approx([float(ideal), float(four.calibrated), float(four.calibrated + four.all_reduce)])
