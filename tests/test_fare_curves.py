@@ -50,9 +50,20 @@ def test_a_cell_is_the_median_fall_of_its_class_and_its_number():
     assert cell == f"1/{round(np.median(found['fall'][mine]))} ({mine.sum()})"
 
 
+def test_what_does_not_fit_in_memory_is_in_the_last_row_alone():
+    found = engine_ratios(32)
+    here, fits = found["input_tokens"] == 512, found["fits"] == "yes"
+    counts = [re.search(r"\((\d+)\)$", cell) for cell in fare_curves.engine_table(32, (512,))["512"]]
+    assert [int(one[1]) if one else 0 for one in counts] == [
+        *(sum(model_class(name) == kind for name in found["model"][here & fits]) for kind in CLASSES),
+        np.count_nonzero(here & ~fits),
+    ]
+
+
 def test_a_key_head_each_costs_more_than_shared_ones():
     lines, points, fares = fare_curves.by_key_heads(A100, ("Llama-2-7B", "Llama-3-8B"), 2048)
     assert [*lines] == ["Llama-2-7B, 32 key heads", "Llama-3-8B, 8 key heads"]
+    assert [meaning for meaning, *_ in lines.values()] == ["cache", "weights"], "the last is the main one"
     assert fares["Llama-2-7B"][32] > 1.5 * fares["Llama-3-8B"][32]
     assert dict(zip(*points["measured, Llama-3-8B"], strict=True)) == fares["Llama-3-8B"]
 
@@ -87,6 +98,10 @@ def test_devices_are_slower_than_ideal_and_slower_still_with_their_links():
     assert found["linked"][1][0] == found["kernels"][1][0], "one device has nobody to talk to"
     assert np.all(found["linked"][1][1:] > found["kernels"][1][1:])
     assert np.all(np.diff(found["measured"][1]) < 0)
+    steps = table("decode_steps")
+    here = (steps["accelerator"] == A100.name) & (steps["model"] == LLAMA.name) & (steps["tensor_parallel"] == 4)
+    (time,) = steps["time"][here & (steps["batch_size"] == 32) & (steps["context"] == 1024)]
+    assert dict(zip(*found["measured"], strict=True))[4] == time
     four = predict(A100.name, LLAMA.name, 32, 1024, tensor_parallel=4)
     times = [found[name][1][2] for name in ("bound", "kernels", "linked")]
     ideal = layer_shape.bound(A100, LLAMA, 32, 1024, tensor_parallel=4).time
