@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose
 
 from lib import memory_pressure, pause_record
 from lib.memory_pressure import ALLOCATIONS, Pressure, policy_of, pressed, that_fit
-from lib.simulation import simulate
+from lib.simulation import Run, simulate
 from lib.step_time import AffineStep
 from lib.trace import Trace
 from scripts import simulate_first_token as script
@@ -77,6 +77,9 @@ def test_what_is_computed_again_and_how_long_readers_halt_is_what_the_run_shows(
         assert 0 <= run.first_token_time[request] <= left < back < run.finish_time[request]
         halted[request] += back - left
     said = case("paged")
+    order = sorted(run.finish_time)
+    assert order != run.finish_time.tolist(), "some overtake others"
+    assert_allclose(said["finished"], 36 / (order[48] - order[12]))
     assert_allclose(said["computed_again"], sum(read) / 60 - 64)
     assert_allclose(said["stalled_p99"], np.quantile(halted[12:], 0.99))
 
@@ -108,6 +111,9 @@ def test_campbell_by_hand():
     variance = (200 + 40 + 8 / 3 + 1600 + 320 + 64 / 3) / 2
     found = memory_pressure.resident_by_campbell(run, 2.0)
     assert_allclose(found, [2 * 2.25 * (22 + 88) / 2, np.sqrt(2 * 2.25 * variance)])
+    alone = Run(*(part[:1] if isinstance(part, np.ndarray) else part for part in run))
+    found = memory_pressure.resident_by_campbell(alone, 2.0)
+    assert_allclose(found, [2 * 3 * 22, np.sqrt(2 * 3 * (200 + 40 + 8 / 3))])
 
 
 @pytest.mark.parametrize("bad", [{"kv_tokens": 15, "longest": 15}, {"slots": 0}, {"longest": 1}, {"longest": 17}])
@@ -123,7 +129,7 @@ def test_the_least_case_is_one_block_one_slot_and_two_tokens(bad):
 
 
 def test_requests_too_long_for_the_limit_stay_outside():
-    mixed = Trace(np.arange(3.0), np.array([10, 600, 10]), np.array([5, 5, 502]))
+    mixed = Trace(np.arange(4.0), np.array([10, 600, 10, 500]), np.array([5, 5, 502, 13]))
     assert that_fit(mixed, 512).arrival_time.tolist() == [0.0, 2.0]
     with pytest.raises(ValueError, match="longest must leave a request, got 4"):
         that_fit(mixed, 4)
@@ -134,6 +140,7 @@ def test_the_longest_request_must_fit():
         replace(ROOM, longest=2048)
     assert policy_of(replace(ROOM, allocation=ALLOCATIONS[2])).memory.allocation == "reserved"
     assert policy_of(ROOM).memory.reuse
+    assert policy_of(ROOM).token_budget == 8192
 
 
 def test_the_record_of_pressure_is_what_the_code_gives():
