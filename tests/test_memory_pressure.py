@@ -63,6 +63,13 @@ def test_what_a_run_says_by_hand():
     )
 
 
+def test_finished_is_counted_in_the_order_of_finishing():
+    """All at once, the longest answer first: one ends each second, the last to come at first."""
+    requests = Trace(np.zeros(10), np.full(10, 16), np.arange(10, 0, -1))
+    clock = AffineStep(fixed=1.0, per_sequence=0.0, per_prompt_token=0.0)
+    assert_allclose(pressed(requests, Pressure(kv_tokens=1024, slots=10, longest=26), clock)["finished"], 1.0)
+
+
 def test_what_is_computed_again_and_how_long_readers_halt_is_what_the_run_shows():
     """Prompt tokens read beyond those asked for, counted step by step; the gaps of each request, added by hand."""
     read, halted = [], np.zeros(60)
@@ -77,9 +84,7 @@ def test_what_is_computed_again_and_how_long_readers_halt_is_what_the_run_shows(
         assert 0 <= run.first_token_time[request] <= left < back < run.finish_time[request]
         halted[request] += back - left
     said = case("paged")
-    order = sorted(run.finish_time)
-    assert order != run.finish_time.tolist(), "some overtake others"
-    assert_allclose(said["finished"], 36 / (order[48] - order[12]))
+    assert_allclose(said["finished"], 36 / (run.finish_time[48] - run.finish_time[12]))
     assert_allclose(said["computed_again"], sum(read) / 60 - 64)
     assert_allclose(said["stalled_p99"], np.quantile(halted[12:], 0.99))
 
