@@ -47,6 +47,25 @@ def test_the_scatter_of_visits_says_how_far_apart_medians_lie_by_chance():
     assert 0.85 < np.mean(np.abs(apart) <= scatter) < 0.99
 
 
+def test_the_scatter_of_two_runs_by_hand():
+    """Quartiles of 6, 8 and 10 and of 14, 16 and 18, nine visits each: shares of 1/2 and 1/4."""
+    one, other = (
+        records.summed_up("r", recorded(lambda _batch, _context, at, first=first: 1e-3 * (first + at)))
+        for first in (4, 12)
+    )
+    found = agreement.agreement(one, other)
+    assert_allclose(found.scatter, 1.96 * 1.2533 / 1.349 * np.hypot(1 / 2, 1 / 4) / 3)
+    assert_allclose(found.difference, 1.0)
+
+
+def test_a_run_that_is_much_faster_does_not_agree_either():
+    fast = run(lambda batch, context: 0.75 if batch == 8 else 1.0)
+    found = agreement.agreement(run(), fast)
+    assert found.within.tolist() == [True, False, True, False]
+    last = agreement.table(found).splitlines()[-1]
+    assert last == "2 of 4 points within 10%; 12.5% apart in the median, 25.0% at most"
+
+
 def test_a_neighbour_that_slows_reads_alone_is_seen_against_reads_alone():
     content = recorded(lambda *_: 0.05, flop_rate_of=lambda at: 1e15)
     slow = recorded(lambda *_: 0.05, flop_rate_of=lambda at: 1e15)

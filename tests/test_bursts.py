@@ -29,9 +29,29 @@ def test_a_share_that_falls_again_by_chance_has_not_risen():
     assert_allclose(bursts.crossing(LOADS, [0.011, 0.005, 0.015, 0.1], np.zeros(4)).load, 0.5)
 
 
-def test_loads_must_rise():
+@pytest.mark.parametrize("load", [[0.4, 0.2], [0.4, 0.4]])
+def test_loads_must_rise(load):
     with pytest.raises(ValueError, match="load must rise"):
-        bursts.crossing([0.4, 0.2], [0.0, 0.1], [0.0, 0.0])
+        bursts.crossing(load, [0.0, 0.1], [0.0, 0.0])
+
+
+@pytest.mark.parametrize(
+    ("share", "load"),
+    [([0.005, 0.015, 0.02], 0.3), ([0.01, 0.02, 0.03], 0.2), ([0.01, 0.01, 0.02], 0.4), ([0.01, 0.01, 0.01], 0.6)],
+)
+def test_a_share_at_the_level_has_not_crossed_it(share, load):
+    assert_allclose(bursts.crossing([0.2, 0.4, 0.6], share, np.zeros(3)).load, load)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("share", [-0.5, 0.1]), ("share", [0.1, 1.5]), ("half_width", [-0.5, 0]), ("level", -0.5), ("level", 1.5)],
+)
+def test_shares_are_between_nothing_and_all(name, value):
+    whole = {"load": [0.2, 0.4], "share": [0.0, 1.0], "half_width": [0.0, 0.0], "level": 0.01}
+    assert bursts.crossing(**whole | {"level": 0.0}).load == 0.2
+    with pytest.raises(ValueError, match=name):
+        bursts.crossing(**whole | {name: value})
 
 
 def test_more_bursty_arrivals_bear_less_at_either_target():
@@ -71,6 +91,13 @@ def test_the_rate_of_a_case_is_its_load_of_the_capacity():
     assert_allclose(rates[0], rates[1], rtol=1e-4)
     with pytest.raises(ValueError, match="where must name one case, got"):
         pause_record.arrival_rate(**case)
+
+
+def test_a_variation_must_be_one_of_its_experiment():
+    table = pause_record.rows()
+    elsewhere = np.setdiff1d(*(table["setting"][table["experiment"] == name] for name in ("chunk", "targets")))
+    with pytest.raises(ValueError, match=r"variation must be one of (?!.*512)"):
+        bursts.bearable_load(elsewhere.max(), 1.0)
 
 
 def test_a_target_must_be_one_of_the_record():

@@ -11,6 +11,7 @@ from lib.closed_loop import ClosedLoop, first_tokens, gathers, held_back, kv_tok
 from lib.deployment import Deployment, precision
 from lib.hardware import hardware, several
 from lib.model import model
+from lib.simulation import simulate_closed_loop
 
 SERVED = Deployment(hardware=hardware("H200 SXM"), model=model("Llama-3-70B"), dtype="fp8", devices=2)
 RUN = ClosedLoop(deployment=SERVED, engine="vLLM", users=4, input_tokens=1024, output_tokens=64)
@@ -41,6 +42,57 @@ def test_whoever_finds_the_memory_full_waits_for_an_answer_to_end():
     assert first_tokens(full, LAW, drawn()).after > 5 * ample.after
 
 
+@pytest.mark.parametrize(("users", "out"), [(1, 64), (7, 1024)])
+def test_a_clock_that_ticks_alike_gives_each_token_a_tick(users, out):
+    """Host time alone, 80 layers of 10 us: every iteration takes 0.8 ms, so a token does too."""
+    made = first_tokens(replace(RUN, users=users, output_tokens=out), (1e-5, *[0.0] * 7), drawn())
+    assert made.time_per_token == pytest.approx(8e-4)
+    assert made.after >= 0.99 * 8e-4
+    assert made.whole == pytest.approx(0.1 * made.crowd + 0.9 * made.after)
+
+
+def test_lengths_lie_between_eight_tenths_of_what_is_asked_for_and_all_of_it(monkeypatch):
+    seen = []
+
+    def kept(lengths, policy, step, users):
+        seen.append(lengths)
+        return simulate_closed_loop(lengths, policy, step, users=users)
+
+    monkeypatch.setattr(closed_loop, "simulate_closed_loop", kept)
+    first_tokens(replace(RUN, users=64, input_tokens=10, output_tokens=5), LAW, drawn())
+    first_tokens(replace(RUN, users=1, input_tokens=1, output_tokens=2), LAW, drawn())
+    assert [(part.min(), part.max(), part.size) for part in seen[0]] == [(8, 10, 192), (4, 5, 192)]
+    assert [(part.min(), part.size) for part in seen[1]] == [(1, 3), (1, 3)]
+
+
+def test_the_memory_is_full_where_mean_contexts_leave_less_than_a_tenth():
+    """Users of nine tenths of the prompt and half the answer on nine tenths of the cache: the tenths cancel."""
+    most = int(kv_tokens(SERVED) / (8192 + 1024 / 2))
+    run = replace(RUN, input_tokens=8192, output_tokens=1024)
+    assert regime(replace(run, users=most)) == "many users, long prompts"
+    assert regime(replace(run, users=most + 1)) == "memory full"
+
+
+def test_nothing_fits_beside_weights_that_do_not_fit():
+    assert kv_tokens(replace(SERVED, dtype="bf16", devices=1)) == 0
+
+
+def test_the_crowd_waits_for_nothing_if_it_fills_nine_tenths_of_the_budget():
+    """16 prompts of 921.6 tokens are 0.9 x 16,384; 15 are fewer."""
+    told = replace(RUN, engine="TensorRT-LLM", output_tokens=1024)
+    for users, share in ((15, 1.0), (16, 0.9)):
+        more = 20 * users / 921.6
+        assert_allclose(held_back(replace(told, users=users), 1.0), share * 20 * (1 + more / 2) / (1 + more))
+    assert gathers(replace(told, deployment=replace(SERVED, devices=4)))
+
+
+@pytest.mark.parametrize("name", ["users", "input_tokens", "output_tokens"])
+def test_the_least_run_is_one_user_one_token_in_and_two_out(name):
+    least = replace(RUN, users=1, input_tokens=1, output_tokens=2)
+    with pytest.raises(ValueError, match=name):
+        replace(least, **{name: getattr(least, name) - 1})
+
+
 def test_the_cache_is_what_the_weights_leave():
     group, formats = several(SERVED.hardware, 2), precision(SERVED)
     expected = memory.cache_capacity(group, SERVED.model, precision=formats)
@@ -51,6 +103,7 @@ def test_limits_are_those_of_the_scripts():
     assert (policy_of(RUN).slots, policy_of(RUN).token_budget) == (4, 8192)
     assert policy_of(replace(RUN, engine="TensorRT-LLM")).token_budget == 16_384
     assert policy_of(replace(RUN, engine="SGLang")).prefill == "chunked alone"
+    assert policy_of(replace(RUN, engine="SGLang")).token_budget == 8192
 
 
 def test_tensorrt_llm_is_told_to_gather_in_one_shape_only():

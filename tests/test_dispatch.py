@@ -3,8 +3,11 @@ import functools
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from scipy.stats import poisson
 
+from lib import dispatch
 from lib.bulk import bulk_queue
+from lib.capped_timeout import SojournLaw
 from lib.dispatch import INOUE, advised, dispatched, smallest_cap
 from lib.simulated import Points, points
 from lib.timeout_batching import timeout_sojourn_time
@@ -92,6 +95,33 @@ def test_an_operators_own_cap_is_judged_with_the_own_timeout():
 def test_a_cap_that_cannot_keep_up_is_refused():
     with pytest.raises(ValueError, match="batch_cap must be large enough for arrival_rate"):
         dispatched(4 / V100.fixed_time, *V100, 0.0, batch_cap=3)
+
+
+def test_a_cap_that_just_keeps_up_has_no_law_either():
+    """A batch of two takes two seconds, in which two come."""
+    with pytest.raises(ValueError, match=r"batch_cap must be large enough for arrival_rate \(1\), got 2"):
+        dispatched(1.0, 1.0, 0.5, 0.0, batch_cap=2)
+
+
+@pytest.mark.parametrize(("fixed", "load", "timeout"), [(1.0, 0.9, 4.0), (1.0, 0.2, 30.0), (0.5, 0.0, 3.0)])
+def test_without_a_cap_the_chain_is_cut_where_batches_no_longer_reach(monkeypatch, fixed, load, timeout):
+    """Those who come while the oldest waits and a batch runs: a Poisson chain that starts as late as it can."""
+    seen = []
+
+    def kept(rate, times, share, timeout, cells):
+        seen.append((len(times), times[0, 0], times[-1, 0], cells))
+        return SojournLaw(1.0, 1.0, 0.5, np.array([0.0, 1.0]), np.array([0.5, 0.5]))
+
+    monkeypatch.setattr(dispatch, "sojourn_law", kept)
+    dispatched(1.0, fixed, load, timeout)
+    ((cap, first, last, cells),) = seen
+    count = np.arange(400)
+    step = poisson.pmf(count, (fixed + timeout + 1 + load * count)[:, None])
+    law = np.linalg.matrix_power(step / step.sum(axis=1, keepdims=True), 256)[0]
+    assert law[cap + 1 :].sum() < 1e-9
+    assert cap < law @ count + 20 * np.sqrt(law @ count**2 - (law @ count) ** 2) + 12
+    assert (first, last) == pytest.approx((fixed + load, fixed + load * cap))
+    assert cells == max(10, int(300 * first / last))
 
 
 def simulated_change(kind, what):

@@ -88,6 +88,16 @@ def test_two_records_are_joined_case_by_case_and_the_later_wins():
         engine_runs.joined(first, engine_runs.explained(STEPS, runs_of()))
 
 
+def test_cases_of_either_record_alone_are_kept_in_order():
+    first = engine_runs.compared(STEPS, engine_runs.predicted(STEPS, [2]), runs_of())
+    more = [run | {"slots": 3} for run in runs_of()["runs"]]
+    later = engine_runs.compared(STEPS, engine_runs.predicted(STEPS, [3]), runs_of(runs=more))
+    both = engine_runs.joined(later, first)
+    assert both.slots.tolist() == [2, 2, 2, 3, 3, 3]
+    assert both.quantity == ["makespan", "first token", "time per token"] * 2
+    assert_allclose(both.retimed, [*first.retimed, *later.retimed])
+
+
 def test_records_are_read_together_or_not_at_all(tmp_path):
     assert engine_runs.committed("vllm", tmp_path) is None
     (tmp_path / "vllm-steps.json").write_text(json.dumps(STEPS))
@@ -104,6 +114,11 @@ def test_steps_are_timed_again_in_the_sitting_of_the_run():
     late = second | {"at": "2026-01-01T11:00:00+00:00"}
     made = engine_runs.compared(STEPS, engine_runs.predicted(STEPS, [2]), runs_of(runs=[early, late]))
     assert_allclose(made.retimed[0], (8.4 + 16.8) / 2)
+    ten_minutes = second | {"at": "2026-01-01T10:10:00+00:00"}
+    made_at_once = engine_runs.compared(
+        STEPS, engine_runs.predicted(STEPS, [2]), runs_of(runs=[early, ten_minutes])
+    )  # fmt: skip
+    assert_allclose(made_at_once.retimed[0], 12.6)  # one sitting: both rounds by the mean of both timings
     cause = engine_runs.explained(STEPS, runs_of(runs=[early, late]))
     assert_allclose(cause.boarding + cause.decoding + cause.between, made.retimed[0] / made.measured[0] - 1)
 

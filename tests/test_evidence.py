@@ -16,6 +16,8 @@ from lib import (
     footprint,
     frontier,
     hardware,
+    loop_bus,
+    memory,
     pause_evidence,
     pause_record,
     price_evidence,
@@ -25,10 +27,11 @@ from lib import (
 from lib import model as models
 from lib.claims import FAILS, HOLDS, LIMITED, judge
 from lib.deployment import Deployment, traffic_of
-from lib.lengths import LengthLaw
+from lib.length_fit import max_ratio, sorted_max_ratio
+from lib.lengths import LengthLaw, MeasuredLengths, length_quantile
 from lib.measured import table
 from lib.offer import offer
-from lib.units import quantity
+from lib.units import quantity, quantity_range
 
 
 def test_the_first_claim_rests_on_the_worst_pair_of_machine_and_model():
@@ -142,6 +145,10 @@ def test_boarding_takes_more_of_the_time_where_prompts_are_longer():
     evidence = claims.EVIDENCE["C16"]()
     assert (evidence.number, evidence.edge) == pytest.approx(tuple(medians[1:]))
     assert evidence.number > 0.01
+    busy = found["concurrency"] >= 32
+    assert evidence.words["points"] == str(np.count_nonzero(busy & ((ratio == 1) | (ratio == 8))))
+    prefill = roofline.prefill_step(hardware.hardware("H100 SXM"), models.model("Llama-3-8B"), 8192)
+    assert evidence.words["halt"] == quantity(float(prefill.time), "s")
 
 
 def test_lengths_vary_by_the_tails_of_the_widest_workload():
@@ -159,6 +166,113 @@ def test_slots_are_wasted_by_the_longest_of_thirty_two():
     evidence = claims.EVIDENCE["C08"]()
     assert evidence.number == pytest.approx(1 - 1 / 2.66, abs=0.005)
     assert 0.1 < evidence.edge < evidence.number
+
+
+def test_the_words_of_the_coach_say_what_its_ratios_leave():
+    """Slots in use are the mean over the longest; what is left while others leave is against the same steps."""
+    words, laws = claims.EVIDENCE["C08"]().words, coach_evidence.measured_outputs()
+    ratios = sorted(float(max_ratio(law, 32)) for law in laws.values())
+    assert words["least"] == quantity(1 - 1 / ratios[0], "%")
+    assert words["most"] == quantity(1 - 1 / ratios[-1], "%")
+    ordered = sorted_max_ratio(laws[words["mildest"]], 32, 16)
+    assert (words["ordered"], words["gathered"]) == (quantity(1 - 1 / ordered, "%"), "16")
+    machine, subject = hardware.hardware("H100 SXM"), models.model("Llama-3-8B")
+    context = int(words["context"].split("\N{NO-BREAK SPACE}")[0].replace(",", ""))
+    assert memory.largest_batch(machine, subject, context) >= 32 > memory.largest_batch(machine, subject, context + 1)
+
+
+def test_the_words_of_the_lengths_are_their_shares():
+    words, laws = claims.EVIDENCE["C07"]().words, coach_evidence.measured_outputs()
+    widest = laws[words["widest"]]
+    levels = (np.arange(100_000) + 0.5) / 100_000
+    drawn = length_quantile(widest, levels)
+    assert words["short"] == quantity(np.mean(drawn <= 2), "%", digits=2)
+    assert words["long"] == quantity(np.mean(drawn >= 2000), "%", digits=1)
+    with pytest.raises(ValueError, match="tokens"):
+        coach_evidence.share_within(widest, 0)
+
+
+def test_the_words_of_a_shared_trip_are_those_of_the_tables():
+    engines, kernels = amortisation.engine_ratios(32), amortisation.kernel_ratios(32)
+    fits = engines["fits"] == "yes"
+    words = claims.EVIDENCE["C05"]().words
+    ends = [engines["ratio"][fits].min(), engines["ratio"][fits].max()]
+    assert [words["engine_least"], words["engine_most"]] == [quantity(end, "times") for end in ends]
+    evidence = claims.EVIDENCE["C06"]()
+    falls = 32 / engines["ratio"]
+    whole = {
+        "best": falls[fits].max(), "typical": np.median(falls[fits]), "worst": falls[fits].min(),
+        "waves": np.median(falls[~fits]), "kernels": 32 / kernels["ratio"].min(),
+    }  # fmt: skip
+    assert {name: words for name, words in evidence.words.items() if name in whole} == {
+        name: quantity(round(fall), "") for name, fall in whole.items()
+    }
+    assert evidence.edge == pytest.approx(32 / kernels["ratio"].min())
+
+
+def test_the_words_of_the_pause_are_those_of_the_record():
+    where = {"workload": "azure-conversation", "accelerator": "H100 SXM", "model": "Llama-3-8B"}
+    found = pause_record.value("held_back", experiment="parts", policy="tgi", load=0.5, **where)
+    words = claims.EVIDENCE["C11"]().words
+    assert words["tgi_half"] == quantity(found, "s")
+    runs = table("served_first_tokens")
+    told = runs["held_back"] > 0
+    share = quantity(np.median((runs["held_back"] / runs["predicted"])[told]), "%", digits=2)
+    assert (words["told"], words["told_runs"]) == (share, str(np.count_nonzero(told)))
+    words = claims.EVIDENCE["C12"]().words
+    lone = {"experiment": "singly", "policy": "one by one", "load": 0.5, **where}
+    near = {"experiment": "parts", "policy": "vllm", "load": first_token.NEAR, **where}
+    most = pause_record.arrival_rate(**near) / first_token.NEAR
+    assert words["capacity"] == quantity(most / pause_record.value("capacity", **lone), "times", digits=2)
+
+
+def test_the_words_of_an_answer_add_up_its_tokens():
+    """The first token and one pace for each of the others, of a chat answer of the mean length."""
+    evidence = claims.EVIDENCE["C15"]()
+    where = {"experiment": "parts", "policy": "vllm", "load": 0.0, "workload": "azure-conversation"}
+    where |= {"accelerator": "H100 SXM", "model": "Llama-3-8B"}
+    first, later = (pause_record.value(name, **where) for name in ("ttft", "tpot"))
+    lengths = table("workloads")
+    (mean,) = lengths["output_mean"][lengths["workload"] == "azure-conversation"]
+    whole = first + (mean - 1) * later
+    assert (evidence.words["answer"], evidence.words["share"]) == (quantity(whole, "s"), quantity(first / whole, "%"))
+
+
+def test_the_words_of_the_bus_are_those_of_its_runs():
+    words = claims.EVIDENCE["C10"]().words
+    machine, subject = hardware.hardware(loop_bus.MACHINE), models.model(loop_bus.MODEL)
+    most = int(memory.largest_batch(machine, subject, 1024))
+    used = loop_bus.arithmetic_used([32, most], 1024)
+    law = MeasuredLengths(workload=loop_bus.WORKLOAD, quantity="output")
+    assert (words["most"], words["context"]) == (quantity(most, ""), quantity(1024, ""))
+    assert [words["used"], words["used_most"]] == [quantity(float(share), "%", digits=2) for share in used]
+    assert words["slots_coach"] == quantity(1 / float(max_ratio(law, 32)), "%", digits=2)
+
+
+def test_the_words_of_the_wall_are_those_of_the_catalogue():
+    """Without the wafer; the example's 100 GB need nine tenths of a memory, or less."""
+    off_chip = [one for one in hardware.catalogue().values() if one.name != "Cerebras WSE-2"]
+    ridges = [one.flop_rates["bf16"] / one.bandwidth for one in off_chip if "bf16" in one.flop_rates]
+    words = claims.EVIDENCE["C01"]().words
+    assert words["ridge_most"] == quantity(max(ridges), "")
+    words = claims.EVIDENCE["C03"]().words
+    fitting = sum(memory.USABLE_SHARE * one.capacity >= 100e9 for one in off_chip)
+    assert (words["fitting"], words["all"]) == (str(fitting), str(len(off_chip)))
+    assert claims.EVIDENCE["C03"]().edge == pytest.approx(0.8)
+    assert claims.EVIDENCE["C03"]().number == pytest.approx(1e-4 / 1.0107e-4, rel=1e-3)
+    words = claims.EVIDENCE["C17"]().words
+    assert words["bandwidth_ratio"] == quantity(4.8 / 3.35, "times")
+
+
+def test_the_words_of_the_price_are_in_dollars_a_million_and_by_the_hour():
+    words = claims.EVIDENCE["C14"]().words
+    one = Deployment(hardware=hardware.hardware("H100 SXM"), model=models.model("Llama-3-8B"), dtype="fp8")
+    made, rent = offer(one, traffic_of("azure-conversation")), prices.rent("H100 SXM")
+    ends = [1e6 * end.blended for end in (made.low, made.middle, made.high)]
+    assert words["blended"] == quantity_range(*ends, "USD")
+    assert words["server"] == quantity_range(*(8 * 3600 * end for end in (rent.low, rent.middle, rent.high)), "USD/h")
+    prices_of = [article.token_price(32, rent=end) for end in ("low", "middle", "high")]
+    assert words["article"] == quantity_range(*prices_of, "USD")
 
 
 def test_other_lengths_get_the_other_wording_of_the_coach(monkeypatch):

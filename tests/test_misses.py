@@ -24,6 +24,7 @@ def causes(run, out, by="batch"):
 def test_a_point_within_the_limit_is_not_missed_and_either_side_counts():
     found = misses.misses(RUN, left_out(0.149, -0.151, 0.3, 0.0), "batch")
     assert [(miss.batch_size, miss.context, miss.error) for miss in found] == [(8, 128, -0.151), (1, 1024, 0.3)]
+    assert misses.misses(RUN, left_out(0.149, 0, 0, 0), "batch", limit=0.149) == ()
     assert len(misses.misses(RUN, left_out(0.149, -0.151, 0.3, 0.0), "batch", limit=0.2)) == 1
 
 
@@ -37,6 +38,15 @@ def test_the_ends_of_what_was_left_out_are_extrapolated_to():
     assert all("extrapolated" in cause for *_, cause in causes(run, left_out(*[0.5] * 4, *[0.0] * 4), "context"))
     cached = replace(run, content=run.content | {"machine": {"last_cache": 34e6}})
     assert [cause for *_, cause in causes(cached, out)] == ["its cache stays on chip"] * 3 + [misses.UNEXPLAINED]
+
+
+def test_the_end_of_the_range_is_that_of_what_was_left_out():
+    """The smallest batch at a middle context: extrapolated with one batch left out, not with one context."""
+    content = recorded(lambda *_: 0.05)
+    content["points"].append(content["points"][0] | {"batch_size": 1, "context": 512})
+    run, out = records.summed_up("r", content), left_out(*[0.0] * 4, 0.5)
+    assert [cause for *_, cause in causes(run, out, "context")] == [misses.UNEXPLAINED]
+    assert "extrapolated" in causes(run, out, "batch")[0][2]
 
 
 def test_a_point_whose_visits_spread_is_no_fault_of_the_law():

@@ -7,6 +7,7 @@ from numpy.testing import assert_allclose
 from lib import closed_loop, public_first_tokens
 from lib.calibrated_step import CalibratedStep
 from lib.measured import table
+from lib.replica import StepLoad
 from scripts import predict_first_tokens as script
 
 
@@ -57,6 +58,11 @@ def test_leaving_the_accelerator_out_costs_more_than_leaving_the_shape_out():
 def test_only_the_least_load_of_the_longest_prompts_was_seen():
     seen = {one.name for one in public_first_tokens.by_regime() if one.seen.any()}
     assert seen == {"few users, long prompts"}
+    found = table("served_first_tokens")
+    for one in public_first_tokens.by_regime():
+        mine = found["regime"] == one.name
+        least = (found["concurrency"][mine] == 4) & (found["input_tokens"][mine] == 8192)
+        assert one.seen.tolist() == least.tolist()
 
 
 def test_telling_tensorrt_llm_to_gather_is_in_its_first_tokens():
@@ -79,6 +85,18 @@ def test_prefills_are_on_the_fast_side_since_engines_do_more_than_kernels():
     step = CalibratedStep(accelerator=first["accelerator"], model=first["model"], devices=int(first["tensor_parallel"]))
     one, two = (public_first_tokens.summed_kernels(step, size, 256) for size in (1, 2))
     assert one < two < 2 * one
+
+
+def test_a_prefill_is_one_iteration_of_whole_prompts(monkeypatch):
+    """Three prompts of 256 tokens, none in a cache: token 1 sees 1, token 256 sees 256."""
+    step = CalibratedStep(accelerator="A100 SXM 80GB", model="Llama-3-8B")
+    monkeypatch.setattr(CalibratedStep, "__call__", lambda self, load: load)
+    expected = StepLoad(0, 0, 3 * 256, 3 * sum(range(1, 257)), ((256, 0),) * 3)
+    assert public_first_tokens.summed_kernels(step, 3, 256) == expected
+    assert public_first_tokens.summed_kernels(step, 1, 1) == StepLoad(0, 0, 1, 1, ((1, 0),))
+    for bad in ({"batch": 0}, {"prompt_tokens": 0}):
+        with pytest.raises(ValueError, match=next(iter(bad))):
+            public_first_tokens.summed_kernels(step, **{"batch": 1, "prompt_tokens": 1} | bad)
 
 
 def test_a_factor_is_found_again_where_it_was_put_in(monkeypatch):

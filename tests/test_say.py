@@ -45,10 +45,11 @@ def test_a_description_takes_its_numbers_from_what_was_said():
     assert forms["text/plain"] == "One sequence takes 4.48\N{NO-BREAK SPACE}ms and the next is nearly free."
 
 
-def test_a_range_is_said_whichever_end_comes_first():
+@pytest.mark.parametrize("ends", [(1.0, 2.0, 4.0), (4.0, 2.0, 1.0)])
+def test_a_range_is_said_whichever_end_comes_first(ends):
     said = {}
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(prose, "glue", lambda key, given, display: said.update({key: given}))
-        prose.say_range("fare", (4.0, 2.0, 1.0), "USD")
+        prose.say_range("fare", ends, "USD")
     forms, _ = said["fare"]._repr_mimebundle_()
     assert format_plain_text(forms["text/plain"], "") == units.quantity_range(1.0, 2.0, 4.0, "USD")

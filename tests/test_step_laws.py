@@ -48,6 +48,20 @@ def test_a_smooth_maximum_is_found_and_judged_best(sharpness):
     assert_allclose(best.fit.values, [0.8, 0.9, 0.4], rtol=1e-4)
 
 
+def test_the_cache_takes_the_longer_of_its_reading_and_its_arithmetic(monkeypatch):
+    """At 5 GFLOP/s attention takes longer than the cache takes to read at 40 GB/s."""
+    monkeypatch.setattr(step_laws.fit, "leave_group_out", lambda *_: None)
+    content = run(lambda *_: 1.0).content
+    for point in content["points"]:
+        point["visits"] = [visit | {"matrix_multiply": [5e9]} for visit in point["visits"]]
+    slow = records.summed_up("r", content)
+    _, cache, _, attention = records.parts_of(slow)
+    laws = step_laws.judged(slow)
+    assert [law.sharpness for law in laws.values()] == [4, 2, 1, None]
+    assert np.all(attention > cache)
+    assert_allclose(laws["efficiencies, $p = 1$"].inputs[2], attention)
+
+
 def test_without_a_law_there_is_no_best():
     with pytest.raises(ValueError, match="laws must hold at least one, got none"):
         step_laws.best({})

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from scipy.stats import norm
+from scipy.stats import norm, poisson
 
 from lib.bulk import bulk_queue
 from lib.dispatch import smallest_cap
@@ -28,6 +28,18 @@ def test_the_estimate_keeps_its_limits():
     assert_allclose(estimated_p99(1e-6, *V100, 0.0, 1.0), sum(V100), rtol=5e-3)
     assert_allclose(estimated_p99(1e-9, *V100, 1.5, 1.0), 1.5 + sum(V100), rtol=5e-3)
     assert_allclose(estimated_p99(50.0, 1.0, 0.0, 0.0, 50.0), 1.99, rtol=1e-3)
+
+
+def test_the_moments_of_the_batch_are_those_of_its_chain():
+    """Those who come in a pass ride in the next: Poisson of mean 40 + B / 2, solved on 0..250."""
+    count = np.arange(251)
+    step = poisson.pmf(count, (40 + 0.5 * count)[:, None])
+    law = np.linalg.matrix_power(step / step.sum(axis=1, keepdims=True), 64)[0]
+    mean = law @ count
+    kept = {}
+    estimated_p99(40.0, 1.0, 0.5 / 40, 0.0, mean, named=lambda name, value: kept.setdefault(name, value))
+    for name, power in (("p_spread", 2), ("p_third", 3)):
+        assert_allclose(kept[name], law @ (count - mean) ** power, rtol=1e-6)
 
 
 def test_the_normal_law_is_near_enough():
