@@ -200,13 +200,20 @@ def cheapest_at(found, model, speed):
     ValueError
         If an argument breaks its rule.
     """
+    places = _by_cost(found, model, speed)
+    return _row(found, places[0]) if places.size else None
+
+
+def _by_cost(found, model, speed):
+    """Return where the points of a model are that are so fast, the cheapest first."""
     arguments.choice("model", model, dict.fromkeys(found["model"].tolist()))
     speed = arguments.number("speed", speed, above=0)
     fast = np.flatnonzero((found["model"] == model) & (found["time_per_token"] <= 1 / speed))
-    if not fast.size:
-        return None
-    least = fast[np.argmin(found["blended_cost"][fast])]
-    return {column: values[least] for column, values in found.items()}
+    return fast[np.argsort(found["blended_cost"][fast], kind="stable")]
+
+
+def _row(found, place):
+    return {column: values[place] for column, values in found.items()}
 
 
 def ranked_at(found, model, speed):
@@ -231,12 +238,9 @@ def ranked_at(found, model, speed):
     ValueError
         If an argument breaks its rule.
     """
-    mine = arguments.choice("model", model, dict.fromkeys(found["model"].tolist())) == found["model"]
-    rows = []
-    for machine in dict.fromkeys(found["accelerator"][mine].tolist()):
-        keep = mine & (found["accelerator"] == machine)
-        rows.append(cheapest_at({column: values[keep] for column, values in found.items()}, model, speed))
-    return sorted((row for row in rows if row), key=lambda row: row["blended_cost"])
+    places = _by_cost(found, model, speed)
+    _, firsts = np.unique(found["accelerator"][places], return_index=True)
+    return [_row(found, place) for place in places[np.sort(firsts)]]
 
 
 def at_end(found, *, time="middle", rent="middle"):
