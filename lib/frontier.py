@@ -17,7 +17,7 @@ from lib.cost import token_costs
 from lib.deployment import DEPLOYED, Deployment, Traffic, traffic_of
 from lib.hardware import hardware
 from lib.model import model as shape
-from lib.operating_point import output_time, replica
+from lib.operating_point import output_time, replicas
 
 MODELS = (
     "Llama-3-8B", "Qwen3-30B-A3B", "Qwen3-32B", "Mixtral-8x7B",
@@ -96,8 +96,7 @@ def _points(name, rent, group, traffic):
     except ValueError:  # no such peak, no link, or heads that do not split so
         hardware(accelerator), shape(name)  # an unknown name is still refused
         return {}
-    law = engine_step.law()
-    fast, made, slow = (replica(one, traffic, slower=slower) for slower in (law.low, 1.0, law.high))
+    fast, made, slow = replicas(one, traffic)
     if made is None:
         return {}
     batch = BATCHES[made.step_time.size >= BATCHES]

@@ -383,6 +383,7 @@ CALLS = {
         ),
         "Point": Without("a result"),
         "replica": call(deployment=DEPLOYED, traffic=CHATS, slower=1.2, slots=64),
+        "replicas": call(deployment=DEPLOYED, traffic=CHATS),
         "bound_replica": call(deployment=DEPLOYED, traffic=CHATS, slots=64),
         "capped": call(replica=REPLICA, slots=8),
         "full_rate": call(replica=REPLICA),
