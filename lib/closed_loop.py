@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from lib import arguments, engines
-from lib.deployment import Deployment, precision, scales
+from lib.deployment import Deployment, kv_tokens
 from lib.engine_iteration import EngineIteration
 from lib.simulation import simulate_closed_loop
 
@@ -87,26 +87,6 @@ class FirstTokens(NamedTuple):
     time_per_token: float
 
 
-def kv_tokens(deployment):
-    """Return how many tokens of context fit beside the weights of a deployment.
-
-    Parameters
-    ----------
-    deployment : Deployment
-
-    Returns
-    -------
-    int
-
-    Raises
-    ------
-    ValueError
-        If it is none.
-    """
-    one = scales(arguments.record("deployment", deployment, Deployment))
-    return int(max(one.room - one.held_bytes, 0) / (one.cache_bytes * one.full_layers))
-
-
 def policy_of(run):
     """Return the rules of the engine with the limits that the benchmark gives it.
 
@@ -132,25 +112,6 @@ def policy_of(run):
     if run.engine == "SGLang":
         return engines.sglang(tokens, chunked_prefill_size=budget)
     return engines.vllm(tokens, max_num_seqs=run.users, max_num_batched_tokens=budget, enable_prefix_caching=False)
-
-
-def precision_of(run):
-    """Return the formats of weights, cache and arithmetic of a run.
-
-    Parameters
-    ----------
-    run : ClosedLoop
-
-    Returns
-    -------
-    Precision
-
-    Raises
-    ------
-    ValueError
-        If it is none.
-    """
-    return precision(arguments.record("run", run, ClosedLoop).deployment)
 
 
 def regime(run):

@@ -379,3 +379,26 @@ def memory_limit(scales, context):
     arguments.record("scales", scales, Scales)
     context = arguments.array("context", context, least=1)
     return np.floor((scales.room - scales.held_bytes) / cached_bytes(scales, context))
+
+
+def kv_tokens(deployment):
+    """Return how many tokens of context fit beside the weights of a deployment.
+
+    Parameters
+    ----------
+    deployment : Deployment
+
+    Returns
+    -------
+    int
+
+    Raises
+    ------
+    ValueError
+        If it is none, or its model does not attend to its whole context.
+    """
+    one = scales(arguments.record("deployment", deployment, Deployment))
+    if one.windowed_layers:
+        name = deployment.model.name
+        raise ValueError(f"deployment must serve a model that attends to its whole context, got {name}")
+    return int(max(one.room - one.held_bytes, 0) / (one.cache_bytes * one.full_layers))

@@ -17,7 +17,7 @@ from lib.cost import token_costs
 from lib.deployment import DEPLOYED, Deployment, Traffic, traffic_of
 from lib.hardware import hardware
 from lib.model import model as shape
-from lib.operating_point import output_time, replica
+from lib.operating_point import output_time, replicas
 
 MODELS = (
     "Llama-3-8B", "Qwen3-30B-A3B", "Qwen3-32B", "Mixtral-8x7B",
@@ -96,8 +96,7 @@ def _points(name, rent, group, traffic):
     except ValueError:  # no such peak, no link, or heads that do not split so
         hardware(accelerator), shape(name)  # an unknown name is still refused
         return {}
-    law = engine_step.law()
-    fast, made, slow = (replica(one, traffic, slower=slower) for slower in (law.low, 1.0, law.high))
+    fast, made, slow = replicas(one, traffic)
     if made is None:
         return {}
     batch = BATCHES[made.step_time.size >= BATCHES]
@@ -200,13 +199,20 @@ def cheapest_at(found, model, speed):
     ValueError
         If an argument breaks its rule.
     """
+    places = _by_cost(found, model, speed)
+    return _row(found, places[0]) if places.size else None
+
+
+def _by_cost(found, model, speed):
+    """Return where the points of a model are that are so fast, the cheapest first."""
     arguments.choice("model", model, dict.fromkeys(found["model"].tolist()))
     speed = arguments.number("speed", speed, above=0)
     fast = np.flatnonzero((found["model"] == model) & (found["time_per_token"] <= 1 / speed))
-    if not fast.size:
-        return None
-    least = fast[np.argmin(found["blended_cost"][fast])]
-    return {column: values[least] for column, values in found.items()}
+    return fast[np.argsort(found["blended_cost"][fast], kind="stable")]
+
+
+def _row(found, place):
+    return {column: values[place] for column, values in found.items()}
 
 
 def ranked_at(found, model, speed):
@@ -231,12 +237,9 @@ def ranked_at(found, model, speed):
     ValueError
         If an argument breaks its rule.
     """
-    mine = arguments.choice("model", model, dict.fromkeys(found["model"].tolist())) == found["model"]
-    rows = []
-    for machine in dict.fromkeys(found["accelerator"][mine].tolist()):
-        keep = mine & (found["accelerator"] == machine)
-        rows.append(cheapest_at({column: values[keep] for column, values in found.items()}, model, speed))
-    return sorted((row for row in rows if row), key=lambda row: row["blended_cost"])
+    places = _by_cost(found, model, speed)
+    _, firsts = np.unique(found["accelerator"][places], return_index=True)
+    return [_row(found, place) for place in places[np.sort(firsts)]]
 
 
 def at_end(found, *, time="middle", rent="middle"):

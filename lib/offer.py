@@ -8,7 +8,7 @@ from lib import arguments, engine_step, prices
 from lib.batch_limit import batch_limit, within_targets
 from lib.cost import TokenCost, token_costs
 from lib.deployment import Deployment, Traffic
-from lib.operating_point import capped, full_rate, output_time, replica
+from lib.operating_point import capped, full_rate, output_time, replica, replicas
 
 TIME_PER_TOKEN, FIRST_TOKEN_TIME = 0.05, 1.0  # 20 tokens a second, faster than people read; one second of pause
 
@@ -111,8 +111,7 @@ def full_rates(deployment, traffic, slots=None):
     arguments.record("traffic", traffic, Traffic)
     slots = slots if slots is None else int(arguments.number("slots", slots, least=1, whole=True))
     rates = []
-    for slower in (engine_step.law().high, 1.0, engine_step.law().low):
-        one = replica(deployment, traffic, slower=slower)
+    for one in reversed(replicas(deployment, traffic)):
         most = 0 if one is None else batch_limit(one, TIME_PER_TOKEN).slots if slots is None else slots
         rates.append(full_rate(capped(one, most)) if most else 0.0)
     return tuple(rates)

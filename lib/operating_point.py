@@ -114,6 +114,27 @@ def replica(deployment, traffic, *, slower=1.0, slots=MOST_RESIDENTS):
     )  # fmt: skip
 
 
+def replicas(deployment, traffic):
+    """Return the replica by the fast end of the law of engines, by the law, and by the slow end.
+
+    Parameters
+    ----------
+    deployment, traffic
+        As `replica` takes them.
+
+    Returns
+    -------
+    tuple of Replica, or of None
+
+    Raises
+    ------
+    ValueError
+        If an argument breaks its rule.
+    """
+    law = engine_step.law()
+    return tuple(replica(deployment, traffic, slower=slower) for slower in (law.low, 1.0, law.high))
+
+
 def bound_replica(deployment, traffic, *, slots=MOST_RESIDENTS):
     """Return the replica of the roofline bound, or None if no request fits in memory.
 

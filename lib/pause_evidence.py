@@ -7,7 +7,8 @@ from lib import model as models
 from lib.evidence import CHAT, MACHINE, MODEL, Evidence
 from lib.units import quantity
 
-ENGINES = {"vllm": "vLLM", "tgi": "TGI", "sglang": "SGLang"}
+ENGINES = {"vllm": "vLLM", "sglang": "SGLang", "tgi": "TGI"}
+LOADS = {first_token.LONE: "a lone user", first_token.HALF: "half load", first_token.NEAR: "near saturation"}
 TYPICAL = {"workload": CHAT, "accelerator": MACHINE, "model": MODEL}
 AT_ONCE = 32  # requests in the closed loops that judge what boarding costs
 HALTING = 8192  # tokens of a long prompt
@@ -22,14 +23,19 @@ def deliberate_shares():
     dict of tuple to float
         By policy, workload, accelerator and load.
     """
+    return _over("held_back", "ttft")
+
+
+def _over(one, other):
+    """Return the mean of one quantity over that of another, for each simulated case of an engine."""
     table = pause_record.rows()
     cases = (table["experiment"] == "parts") & np.isin(table["policy"], [*ENGINES])
     keys = [*zip(*(table[name].tolist() for name in ("policy", "workload", "accelerator", "load")), strict=True)]
-    means = {
-        name: {keys[at]: table["mean"][at] for at in np.flatnonzero(cases & (table["quantity"] == name))}
-        for name in ("held_back", "ttft")
-    }
-    return {key: float(means["held_back"][key] / means["ttft"][key]) for key in means["ttft"]}
+    above, below = (
+        {keys[at]: table["mean"][at] for at in np.flatnonzero(cases & (table["quantity"] == name))}
+        for name in (one, other)
+    )
+    return {key: float(above[key] / below[key]) for key in below}
 
 
 def _typical(quantity_, policy, load, experiment="parts"):
@@ -54,14 +60,11 @@ def _alone():
     lone, half = (pause_record.value("ttft", load=load, **one) for load in (first_token.LONE, first_token.HALF))
     shared = pause_record.value("ttft", experiment="singly", policy="vllm", **TYPICAL)
     rate, most = (pause_record.value(name, load=first_token.HALF, **one) for name in ("rate", "capacity"))
-    table = pause_record.rows()
-    near = (table["experiment"] == "parts") & (table["policy"] == "vllm") & (table["load"] == first_token.NEAR)
-    for name, wanted in TYPICAL.items():
-        near &= table[name] == wanted
+    near = pause_record.arrival_rate(experiment="parts", policy="vllm", load=first_token.NEAR, **TYPICAL)
     words = {
         "where": WHERE, "rate": quantity(rate, "", digits=2), "alone": quantity(half, "s"),
         "shared": quantity(shared, "s"),
-        "capacity": quantity(table["arrival_rate"][near][0] / first_token.NEAR / most, "times", digits=2),
+        "capacity": quantity(near / first_token.NEAR / most, "times", digits=2),
     }
     return Evidence(number=lone / _typical("ttft", "vllm", first_token.LONE), edge=half / shared, words=words)
 
@@ -74,27 +77,19 @@ def first_over_later():
     dict of tuple to float
         By policy, workload, accelerator and load.
     """
-    table = pause_record.rows()
-    cases = (table["experiment"] == "parts") & np.isin(table["policy"], [*ENGINES])
-    keys = [*zip(*(table[name].tolist() for name in ("policy", "workload", "accelerator", "load")), strict=True)]
-    first, later = (
-        {keys[at]: table["mean"][at] for at in np.flatnonzero(cases & (table["quantity"] == name))}
-        for name in ("ttft_p50", "tpot_p50")
-    )
-    return {key: float(first[key] / later[key]) for key in first}
+    return _over("ttft_p50", "tpot_p50")
 
 
 def _slow_then_fast():
     ratios = first_over_later()
     policy, load_of, _machine, load = min(ratios, key=ratios.get)
-    state = {first_token.LONE: "a lone user", first_token.HALF: "half load", first_token.NEAR: "near saturation"}
     first, later = (_typical(name, "vllm", first_token.LONE) for name in ("ttft", "tpot"))
     lengths = measured.table("workloads")
     output = float(lengths["output_mean"][lengths["workload"] == CHAT][0])
     answer = first + (output - 1) * later
     words = {
         "where": WHERE, "first": quantity(first, "s"), "later": quantity(later, "s"),
-        "worst": f"{quantity(min(ratios.values()), 'times')} for {load_of} under {ENGINES[policy]}, {state[load]}",
+        "worst": f"{quantity(min(ratios.values()), 'times')} for {load_of} under {ENGINES[policy]}, {LOADS[load]}",
         "answer": quantity(answer, "s"), "share": quantity(first / answer, "%"),
     }
     medians = [_typical(name, "vllm", first_token.LONE) for name in ("ttft_p50", "tpot_p50")]

@@ -48,11 +48,7 @@ def arrival_rate(**where):
     ValueError
         If not exactly one case is meant.
     """
-    table = rows()
-    keep = np.ones(len(table["mean"]), bool)
-    for column, wanted in where.items():
-        keep &= table[arguments.choice("column", column, table)] == wanted
-    found = np.unique(table["arrival_rate"][keep])
+    found = np.unique(rows()["arrival_rate"][_kept(where)])
     if found.size != 1:
         raise ValueError(f"where must name one case, got {found.size}")
     return float(found[0])
@@ -76,13 +72,10 @@ def value(quantity, **where):
     ValueError
         If not exactly one row is meant.
     """
-    table = rows()
-    keep = table["quantity"] == quantity
-    for column, wanted in where.items():
-        keep &= table[arguments.choice("column", column, table)] == wanted
+    keep = _kept({"quantity": quantity} | where)
     if keep.sum() != 1:
         raise ValueError(f"where must name one row of {quantity}, got {int(keep.sum())}")
-    return float(table["mean"][keep][0])
+    return float(rows()["mean"][keep][0])
 
 
 def curve(quantity, along, **where):
@@ -105,12 +98,18 @@ def curve(quantity, along, **where):
     ValueError
         If no row is meant, or two at one place.
     """
-    table = rows()
+    table, keep = rows(), _kept({"quantity": quantity} | where)
     along = arguments.choice("along", along, ("setting", "load"))
-    keep = table["quantity"] == quantity
-    for column, wanted in where.items():
-        keep &= table[arguments.choice("column", column, table)] == wanted
     order = np.flatnonzero(keep)[np.argsort(table[along][keep], kind="stable")]
     if not order.size or np.any(np.diff(table[along][order]) == 0):
         raise ValueError(f"where must name one row of {quantity} at each {along}, got {order.size}")
     return table[along][order], table["mean"][order], table["half_width"][order]
+
+
+def _kept(where):
+    """Return which rows have what their columns must be."""
+    table = rows()
+    keep = np.ones(len(table["mean"]), bool)
+    for column, wanted in where.items():
+        keep &= table[arguments.choice("column", column, table)] == wanted
+    return keep

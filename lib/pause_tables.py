@@ -3,13 +3,10 @@
 import numpy as np
 
 from lib import arguments, bursts, first_token, measured, memory_pressure, pause_record, token_load
-from lib.first_token import HALF, LONE, NEAR
 from lib.lengths import MeasuredLengths, length_quantile
-from lib.pause_evidence import boarding_shares
+from lib.pause_evidence import ENGINES, LOADS, boarding_shares
 from lib.units import quantity
 
-ENGINES = {"vllm": "vLLM", "sglang": "SGLang", "tgi": "TGI"}
-LOADS = {LONE: "a lone user", HALF: "half load", NEAR: "near saturation"}
 PLACES = (
     ("azure-conversation", "chat", "H100 SXM"), ("azure-code", "code", "H100 SXM"),
     ("servegen-reasoning", "reasoning", "H100 SXM"), ("azure-conversation", "chat", "A100 SXM 80GB"),

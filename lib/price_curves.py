@@ -2,13 +2,13 @@
 
 import numpy as np
 
-from lib import engine_step, prices
+from lib import prices
 from lib.batch_limit import batch_limit, slots_within, within_targets
 from lib.cost import goodput_per_dollar
 from lib.frontier import choices
 from lib.measured import table
 from lib.offer import FIRST_TOKEN_TIME, TIME_PER_TOKEN
-from lib.operating_point import bound_replica, capped, full_rate, good_share, replica
+from lib.operating_point import bound_replica, capped, full_rate, good_share, replicas
 from lib.price_tables import short
 from lib.units import MILLION
 
@@ -16,12 +16,6 @@ LEAST_LOAD = 0.25  # requests per second
 SPEEDS, DEAREST = np.geomspace(5, 640, 29), 10  # tokens per second; times the least cost
 TARGETS = np.geomspace(0.01, 0.1, 40)  # s
 SHARES = np.concatenate([np.linspace(0.1, 0.95, 18), np.linspace(0.955, 0.9995, 30)])
-
-
-def engines(deployment, traffic):
-    """Return the replica by the fast end of the law, by the law, and by the slow end."""
-    law = engine_step.law()
-    return [replica(deployment, traffic, slower=slower) for slower in (law.low, 1.0, law.high)]
 
 
 def costs(deployment, traffic):
@@ -35,7 +29,7 @@ def costs(deployment, traffic):
         The same two of the ends.
     """
     rent, tokens = prices.rent(deployment.hardware.name), traffic.prompt_tokens + traffic.output_tokens
-    fast, law, slow = engines(deployment, traffic)
+    fast, law, slow = replicas(deployment, traffic)
     curves = {}
     for label, meaning, dash, one, price in (
         ("roofline bound", "weights", [2, 3], bound_replica(deployment, traffic), rent.middle),
@@ -64,7 +58,7 @@ def limits(deployments, traffic):
     """
     found, curves, points, bands = table("batch_limits"), {}, {}, {}
     for label, (one, dash) in deployments.items():
-        fast, slots, slow = (slots_within(made, TARGETS).astype(float) for made in engines(one, traffic))
+        fast, slots, slow = (slots_within(made, TARGETS).astype(float) for made in replicas(one, traffic))
         curves[f"{label}, derived"] = ("price", dash, 1e3 * TARGETS[slots > 0], slots[slots > 0])
         bands[label] = (1e3 * TARGETS[fast > 0], np.maximum(slow, 1)[fast > 0], fast[fast > 0])
         mine = found["model"] == one.model.name
@@ -83,7 +77,7 @@ def goodput(deployment, traffic):
     """
     rent = prices.rent(deployment.hardware.name)
     good, every = [], []
-    for one, price in zip(engines(deployment, traffic), (rent.low, rent.middle, rent.high), strict=True):
+    for one, price in zip(replicas(deployment, traffic), (rent.low, rent.middle, rent.high), strict=True):
         full = capped(one, batch_limit(one, TIME_PER_TOKEN).slots)
         load, price = SHARES * full_rate(full), price * deployment.devices
         every.append(goodput_per_dollar(load, 1.0, price))

@@ -27,7 +27,7 @@ if str(ROOT) not in sys.path:
 
 from lib import closed_loop, public_first_tokens, serving  # noqa: E402
 from lib.calibrated_step import CalibratedStep  # noqa: E402
-from lib.deployment import Deployment  # noqa: E402
+from lib.deployment import Deployment, precision  # noqa: E402
 from lib.hardware import hardware, several  # noqa: E402
 from lib.layer_fit import chosen  # noqa: E402
 from lib.measured import table  # noqa: E402
@@ -122,7 +122,7 @@ def rows_of(names):
     made = {}
     for at in np.flatnonzero(_of(found, names)):
         run, predicted = loop(at), simulated(at, whole)
-        group, formats = several(run.deployment.hardware, run.deployment.devices), closed_loop.precision_of(run)
+        group, formats = several(run.deployment.hardware, run.deployment.devices), precision(run.deployment)
         numbers = {
             "time": found["value"][at], "predicted": predicted.whole, "crowd": predicted.crowd,
             "held_back": predicted.held_back, "step_alone": simulated(at, step).whole, "prompt_factor": factor,

@@ -21,7 +21,8 @@ if str(ROOT) not in sys.path:
 
 from lib import engine_step  # noqa: E402
 from lib.batch_limit import batch_limit, load_limit  # noqa: E402
-from lib.deployment import Deployment, scales, traffic_of  # noqa: E402
+from lib.deployment import Deployment, kv_tokens, traffic_of  # noqa: E402
+from lib.engine_iteration import EngineIteration  # noqa: E402
 from lib.engines import vllm  # noqa: E402
 from lib.hardware import hardware  # noqa: E402
 from lib.lengths import length_quantile, paired_levels  # noqa: E402
@@ -45,27 +46,8 @@ COLUMNS = (
 
 
 def step_of(deployment):
-    """Return the time of an iteration as a function of what is in it."""
-    numbers = scales(deployment)
-    c = engine_step.law().coefficients
-    host = float(engine_step.decode_time(numbers, 1e-9, 0, (*c[:2], 0, 0, 0, 0, 0, 0)))
-    read = numbers.fixed_bytes / numbers.bandwidth
-    linear, each_byte = numbers.linear_flop / numbers.peak, 1 / numbers.bandwidth
-    byte_cost = numbers.cache_bytes * numbers.layers * each_byte
-    prompt = (numbers.linear_flop - numbers.head_flop) / numbers.peak
-    pair = numbers.pair_flop * numbers.layers / numbers.attention_peak
-    reduced = float(engine_step.reduced_time(numbers))
-
-    def step(load):
-        n = load.decoding
-        together = (read**4 + (2 * linear * n) ** 4) ** 0.25
-        return (
-            host + c[2] * together + c[3] * byte_cost * load.context + c[7] * n
-            + c[4] * prompt * load.prompt_tokens + c[5] * pair * load.prompt_pairs
-            + c[6] * reduced * (n + load.prompt_tokens)
-        )  # fmt: skip
-
-    return step
+    """Return the time of an iteration by the law of running engines."""
+    return EngineIteration(deployment=deployment, coefficients=engine_step.law().coefficients)
 
 
 def lengths(seed):
@@ -79,9 +61,8 @@ def lengths(seed):
 
 def policy(deployment, slots):
     """Return vLLM's scheduler on this deployment; planning in turn, as the law that it is held against does."""
-    numbers = scales(deployment)
-    room = (numbers.room - numbers.held_bytes) / (numbers.cache_bytes * numbers.layers)
-    return vllm(int(room), max_num_seqs=int(slots), max_num_batched_tokens=BUDGET, async_scheduling=False)
+    room = kv_tokens(deployment)
+    return vllm(room, max_num_seqs=int(slots), max_num_batched_tokens=BUDGET, async_scheduling=False)
 
 
 def pace(run):

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from lib import closed_loop, footprint, memory
-from lib.closed_loop import ClosedLoop, first_tokens, gathers, held_back, kv_tokens, policy_of, regime
-from lib.deployment import Deployment, precision
+from lib import footprint, memory
+from lib.closed_loop import ClosedLoop, first_tokens, gathers, held_back, policy_of, regime
+from lib.deployment import Deployment, kv_tokens, precision
 from lib.hardware import hardware, several
-from lib.model import model
+from lib.model import catalogue, model
 from lib.simulation import simulate_closed_loop
 
 SERVED = Deployment(hardware=hardware("H200 SXM"), model=model("Llama-3-70B"), dtype="fp8", devices=2)
@@ -99,6 +99,12 @@ def test_the_cache_is_what_the_weights_leave():
     assert kv_tokens(SERVED) == int(expected / footprint.kv_bytes_per_token(SERVED.model, formats))
 
 
+def test_a_window_has_no_cache_of_so_many_tokens():
+    windowed = next(one for one in catalogue().values() if np.isfinite(one.window))
+    with pytest.raises(ValueError, match="whole context"):
+        kv_tokens(replace(SERVED, model=windowed))
+
+
 def test_limits_are_those_of_the_scripts():
     assert (policy_of(RUN).slots, policy_of(RUN).token_budget) == (4, 8192)
     assert policy_of(replace(RUN, engine="TensorRT-LLM")).token_budget == 16_384
@@ -145,4 +151,3 @@ def test_regimes(users, into, out, expected):
 
 def test_a_run_that_gathers_is_its_own_regime():
     assert regime(replace(RUN, engine="TensorRT-LLM", output_tokens=1024)) == "told to gather"
-    assert closed_loop.precision_of(RUN).kv == "fp8"

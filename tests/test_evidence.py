@@ -309,10 +309,10 @@ def test_fen_are_true_of_the_machine_on_which_the_same_tokens_cost_least():
     for other in ("H100 SXM", "H100 NVL", "B200 SXM", "L40S", "RTX 5090"):
         one = Deployment(hardware=hardware.hardware(other), model=models.model("Llama-3-8B"), dtype="fp8")
         assert made.middle.blended < offer(one, traffic_of("azure-conversation")).middle.blended
-    price = quantity(7.0779e6 * made.middle.blended, "CNY")
-    assert f"{name} first, on which no engine was held against the law: {price}" in price_evidence.in_fen()
+    price, said = quantity(7.0779e6 * made.middle.blended, "CNY"), price_evidence.in_fen()
+    assert f"{name} first, on which no engine was held against the law: {price}" in said
     assert name not in engine_step.held_against()
-    assert price_evidence.in_fen() in claims.verdict("C14").sentence
+    assert said in claims.verdict("C14").sentence
 
 
 def test_dearer_rents_change_the_verdict_on_the_price(monkeypatch):
@@ -324,5 +324,6 @@ def test_dearer_rents_change_the_verdict_on_the_price(monkeypatch):
             for line in lines
         )
         monkeypatch.setattr(prices, "listings", lambda changed=changed: changed)
-        assert judge(claim, claims.EVIDENCE["C14"]()).word == word
-        assert fen in price_evidence.in_fen()
+        evidence = claims.EVIDENCE["C14"]()
+        assert judge(claim, evidence).word == word
+        assert fen in evidence.words["fen"]

@@ -67,5 +67,5 @@ def test_the_step_of_the_simulator_is_the_law_of_the_derivation():
     numbers, law = scales(one), engine_step.law().coefficients
     load = StepLoad(decoding=16, context=16_000, prompt_tokens=500, prompt_pairs=500 * 501 / 2, chunks=((500, 0),))
     alone = engine_step.decode_time(numbers, 16, 1000, law)
-    prompt = engine_step.prompt_time(numbers, 500, law) - law[4] * numbers.head_flop / numbers.peak
+    prompt = engine_step.prompt_time(numbers, 500, law)
     assert search.step_of(one)(load) == pytest.approx(float(alone + prompt), rel=1e-6)

@@ -344,6 +344,7 @@ CALLS = {
         "resident_context": call(traffic=CHATS),
         "cached_bytes": call(scales=SCALES, context=2048),
         "memory_limit": call(scales=SCALES, context=2048),
+        "kv_tokens": call(deployment=DEPLOYED),
     },
     "article": {
         "Claim": Without("a row of claims.csv: tested in test_claims"),
@@ -382,6 +383,7 @@ CALLS = {
         ),
         "Point": Without("a result"),
         "replica": call(deployment=DEPLOYED, traffic=CHATS, slower=1.2, slots=64),
+        "replicas": call(deployment=DEPLOYED, traffic=CHATS),
         "bound_replica": call(deployment=DEPLOYED, traffic=CHATS, slots=64),
         "capped": call(replica=REPLICA, slots=8),
         "full_rate": call(replica=REPLICA),
@@ -772,9 +774,7 @@ CALLS = {
     "closed_loop": {
         "ClosedLoop": call(deployment=DENSE, engine="vLLM", users=4, input_tokens=64, output_tokens=8),
         "FirstTokens": Without("a result"),
-        "kv_tokens": call(deployment=DENSE),
         "policy_of": call(run=CLOSED),
-        "precision_of": call(run=CLOSED),
         "regime": call(run=CLOSED),
         "gathers": call(run=CLOSED),
         "held_back": call(run=CLOSED, time_per_token=0.01),
