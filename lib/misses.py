@@ -7,6 +7,7 @@ import numpy as np
 from lib import arguments, footprint, records
 from lib.fit import LeftOut
 from lib.records import Run
+from lib.units import quantity
 
 LIMIT = 0.15
 WIDE = 0.10
@@ -103,10 +104,11 @@ def in_words(found, by, *, limit=LIMIT):
     """
     arguments.choice("by", by, ("batch", "context"))
     limit = arguments.number("limit", limit, above=0)
+    most = quantity(limit, "%", digits=2)
     named = "; ".join(
-        f"batch {miss.batch_size} at {miss.context:,} tokens by {miss.error:+.0%} ({miss.cause})"
+        f"batch {miss.batch_size} at {miss.context:,} tokens by {quantity(miss.error, '%', digits=2)} ({miss.cause})"
         for miss in (arguments.record("found", one, Miss) for one in found)
     )
     return f"With one {by} left out, " + (
-        f"missed by more than {limit:.0%}: {named}." if named else f"no point is missed by more than {limit:.0%}."
+        f"missed by more than {most}: {named}." if named else f"no point is missed by more than {most}."
     )

@@ -9,6 +9,7 @@ from lib import fit, misses, records, step_laws
 from tests.test_records import ALL_COMMITTED, POINTS, recorded
 
 RUN = records.summed_up("r", recorded(lambda *_: 0.05))
+NO_BREAK = "\N{NO-BREAK SPACE}"
 
 
 def left_out(*errors):
@@ -57,11 +58,12 @@ def test_a_point_whose_visits_spread_is_no_fault_of_the_law():
 
 def test_a_sentence_names_every_miss():
     found = misses.misses(RUN, left_out(0.0, -0.2, 0.0, 0.0), "batch")
-    assert misses.in_words(found, "batch") == (
-        "With one batch left out, missed by more than 15%: batch 8 at 128 tokens by -20% "
+    words, none = (misses.in_words(*one).replace(NO_BREAK, " ") for one in ((found, "batch"), ((), "context")))
+    assert words == (
+        "With one batch left out, missed by more than 15 %: batch 8 at 128 tokens by \N{MINUS SIGN}20 % "
         "(extrapolated, because the end of the range was left out)."
     )
-    assert misses.in_words((), "context") == "With one context left out, no point is missed by more than 15%."
+    assert none == "With one context left out, no point is missed by more than 15 %."
 
 
 def test_there_is_an_error_for_each_point():
