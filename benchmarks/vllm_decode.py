@@ -3,7 +3,7 @@
     python benchmarks/vllm_decode.py --vllm PATH/TO/VLLM/bin/python
 
 runs in the book's environment and starts one process after another: vLLM, ours, ours, vLLM, for each dtype,
-so that a machine that changes its speed changes it for both. ``benchmarks/vllm_serving.py`` says how vLLM's
+so that a machine that changes its speed changes it for both. ``benchmarks/engine_serving.py`` says how vLLM's
 environment is made. The record lies in ``measurements/engines``; a run that was cut off goes on, and
 ``--rounds`` adds to what is there.
 
@@ -20,7 +20,6 @@ import os
 import platform
 import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
 
@@ -47,26 +46,16 @@ def context(at):
 
 def vllm_steps(dtype):
     """Return vLLM's times, by size: of its model alone and of the engine's whole step."""
-    os.environ |= {
-        "VLLM_ENABLE_V1_MULTIPROCESSING": "0", "VLLM_CPU_OMP_THREADS_BIND": f"0-{os.cpu_count() - 1}",
-        "VLLM_CPU_KVCACHE_SPACE": "1", "VLLM_LOGGING_LEVEL": "ERROR", "HF_HUB_OFFLINE": "1",
-    }  # fmt: skip
-    from vllm import LLM, SamplingParams
+    from served_engines import Vllm
 
-    folder = Path(tempfile.mkdtemp())
-    (folder / "config.json").write_text(json.dumps(SHAPE | {"torch_dtype": DTYPES[dtype]}))
-    engine = LLM(
-        model=str(folder), load_format="dummy", skip_tokenizer_init=True, dtype=DTYPES[dtype], enforce_eager=True,
-        max_model_len=1024, max_num_seqs=SIZES[0], max_num_batched_tokens=2048, enable_prefix_caching=False,
-        disable_log_stats=True,
-    ).llm_engine  # fmt: skip
+    served = Vllm(SHAPE | {"torch_dtype": DTYPES[dtype]}, DTYPES[dtype], SIZES[0])
+    engine = served.engine
     model, spent = engine.model_executor.driver_worker.worker.model_runner.model, []
     for name in ("forward", "compute_logits"):
         setattr(model, name, _watched(getattr(model, name), spent))
-    wanted = SamplingParams(temperature=0, max_tokens=900, ignore_eos=True, detokenize=False)
     for one in range(SIZES[0]):
         ids = [(7 * at + 13 * one) % (SHAPE["vocab_size"] - 3) + 3 for at in range(PROMPT)]
-        engine.add_request(str(one), {"prompt_token_ids": ids}, wanted)
+        served.put(str(one), ids, 900)
     while len(engine.step()) < SIZES[0]:
         pass
     found, inside = [], SIZES[0]

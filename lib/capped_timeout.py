@@ -10,10 +10,11 @@ import numpy as np
 from scipy.fft import irfft, next_fast_len, rfft
 from scipy.signal import lfilter
 from scipy.sparse.linalg import LinearOperator, gmres
-from scipy.special import gammainc, gammaln, xlogy
+from scipy.special import gammainc
 
 from lib import arguments
 from lib.domains import checked, single
+from lib.embedded_chain import arrivals_law
 
 
 class SojournLaw(NamedTuple):
@@ -165,13 +166,13 @@ class _Chain:
         self.rate, self.step, self.wait, self.times = rate, step, wait, times
         self.cap, self.size = times.shape
         self.gaps = rate * step * np.arange(self.size + 1)  # arrivals expected in 0, 1, ... steps
-        counts = np.arange(self.cap)
-        self.law = np.exp(xlogy(counts, self.gaps[:-1, None]) - self.gaps[:-1, None] - gammaln(counts + 1))
+        self.law = arrivals_law(self.gaps[:-1, None], 0, np.arange(self.cap))
         self.start = np.maximum(np.arange(self.size), wait)
         self.times_transform = rfft(times, 2 * self.size)
         self.none_left = np.empty((self.size, self.cap))
         self.none_left[:, :-1] = self.law[self.start, :-1]
-        full_later = self.at_most(self.cap - 2)[:-1] - self.at_most(self.cap - 2)[self.start]
+        few = self.at_most(self.cap - 2)
+        full_later = few[:-1] - few[self.start]
         self.none_left[:, -1] = full_later + self.law[:, -1]
         low, high = self.erlang(self.cap)
         self.behind = [rfft(kernel, 2 * self.size).conj() for kernel in (low, np.append(0, high[:-1]))]

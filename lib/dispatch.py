@@ -187,10 +187,11 @@ def advised(arrival_rate, fixed_time, marginal_time, *, timeout=None, batch_cap=
     best = min(float(best_timeout(rate, fixed)), fixed + marginal)
     longest = harmless_timeout(*server, loss)
     greedy, best, harmless = (dispatched(*server, each) for each in (0.0, best, longest))
-    own = dispatched(*server, best.timeout if timeout is None else timeout, batch_cap=batch_cap)
-    capped = dispatched(*server, 0.0, batch_cap=cap)
-    own_time = fixed + marginal * min(batch_cap, cap)
-    cautions = _cautions(server, longest, rate * own_time / min(batch_cap, cap))
+    own = best
+    if timeout is not None or np.isfinite(batch_cap):
+        own = dispatched(*server, best.timeout if timeout is None else timeout, batch_cap=batch_cap)
+    capped, most = dispatched(*server, 0.0, batch_cap=cap), min(batch_cap, cap)
+    cautions = _cautions(server, longest, rate * (fixed + marginal * most) / most)
     return Advice(greedy, best, harmless, own, capped, cap, cautions)
 
 

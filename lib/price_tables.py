@@ -139,5 +139,3 @@ def day_books(books):
         "revenue at list prices": [quantity(one.revenue, "USD") for one in books.values()],
         "profit over cost": [quantity(one.margin, "%") for one in books.values()],
     }
-
-

@@ -45,9 +45,9 @@ class Regime(NamedTuple):
     seen : ndarray of bool, shape (n,)
         Whether the fit of the prompts' speed saw first tokens of this shape and load: on other accelerators, or, for
         `at_home`, these themselves.
-    at_home, step_alone, bound : ndarray, shape (n,)
-        Seconds: from the accelerator, engine and precision itself, the shape left out; without any first token in the
-        fit; the roofline of the prompt alone. NaN where it was not predicted.
+    at_home, bound : ndarray, shape (n,)
+        Seconds: from the accelerator, engine and precision itself, the shape left out; the roofline of the prompt
+        alone. NaN where it was not predicted.
     """
 
     name: str
@@ -55,7 +55,6 @@ class Regime(NamedTuple):
     predicted: np.ndarray
     seen: np.ndarray
     at_home: np.ndarray
-    step_alone: np.ndarray
     bound: np.ndarray
 
 
@@ -111,6 +110,6 @@ def by_regime():
     seen = (served["input_tokens"] == 8192) & (served["concurrency"] == 4)
     for name in (*ALONE, *REGIMES):
         keep = served["regime"] == name
-        columns = (served[column][keep] for column in ("at_home", "step_alone", "bound"))
+        columns = (served[column][keep] for column in ("at_home", "bound"))
         found.append(Regime(name, served["time"][keep], served["predicted"][keep], seen[keep], *columns))
     return tuple(found)

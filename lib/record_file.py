@@ -11,6 +11,7 @@ from pathlib import Path
 from lib import arguments
 
 DISK = 50e6
+LINE_START = '{"round"'  # every part that begins so gets a line of its own
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,19 +26,15 @@ class Kind:
         What it must say of itself, such as ``("schema", 1)``.
     same : tuple of str
         Fields in which a run that goes on must agree with the one that was cut off.
-    line_start : str
-        Every part that begins so gets a line of its own.
     """
 
     fields: tuple
     marks: tuple
     same: tuple
-    line_start: str = '{"round"'
 
     def __post_init__(self):
         if unknown := {*self.same, *(mark for mark, _ in self.marks)} - {*self.fields}:
             raise ValueError(f"same and marks must be of the fields, got {min(unknown)}")
-        arguments.text("line_start", self.line_start)
 
 
 def write(kind, path, content):
@@ -61,7 +58,7 @@ def write(kind, path, content):
     beside = path.with_name(path.name + ".tmp")
     try:
         text = json.dumps(content, indent=None, separators=(", ", ": "), allow_nan=False)
-        beside.write_text(text.replace(kind.line_start, "\n" + kind.line_start) + "\n")
+        beside.write_text(text.replace(LINE_START, "\n" + LINE_START) + "\n")
         os.replace(beside, path)
     finally:
         beside.unlink(missing_ok=True)

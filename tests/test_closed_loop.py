@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from lib import footprint, memory
+from lib import closed_loop, footprint, memory
 from lib.closed_loop import ClosedLoop, first_tokens, gathers, held_back, policy_of, regime
 from lib.deployment import Deployment, kv_tokens, precision
 from lib.hardware import hardware, several

@@ -3,7 +3,6 @@
 import numpy as np
 
 from lib.arrivals import ArrivalLaw, arrival_times
-from lib.batching import DynamicBatching
 from lib.dispatch import INOUE, advised, dispatched
 from lib.queues import served_in_batches
 from lib.replication import without_warm_up
@@ -62,7 +61,7 @@ def settings_of(advice):
     """Return the policies that an advice names."""
     return {
         "greedy": waiting_for(0), "harmless": waiting_for(advice.harmless.timeout),
-        "capped": DynamicBatching(cap=advice.batch_cap, control_limit=1, timeout=0.0),
+        "capped": waiting_for(0, advice.batch_cap),
     }  # fmt: skip
 
 
