@@ -20,6 +20,8 @@ FLAGS = [
     "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
     "--disable-component-update", "--disable-sync",
 ]
+# The shell has the same engine as the browser and needs half its time.
+NAMES = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
 OUTSIDE = re.compile(r"^(?!file:|data:|blob:|about:)")
 # Theme, width, scripts of a load. With scripts, the page is then seen in the other theme too.
 DRESSES = [(theme, width, scripts) for scripts in (True, False) for theme, width in (("light", 1280), ("dark", 360))]
@@ -30,7 +32,7 @@ ALSO_AT = {1280: [], 360: [390, 320]}  # other widths that the same page is pull
 def chromium():
     """Return the path of Chromium, or none and how to get it."""
     named = os.environ.get("CHROMIUM")
-    path = named or next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    path = named or next(filter(None, map(shutil.which, NAMES)), None)
     if not path:
         try:
             playwright = start_playwright()
@@ -41,7 +43,7 @@ def chromium():
     if path and Path(path).exists():
         return path, ""
     return None, (
-        "no Chromium: `apt-get install chromium`, or `python -m playwright install chromium`,"
+        "no Chromium: `apt-get install chromium-headless-shell` or `chromium`, or `python -m playwright install chromium`,"
         " or set CHROMIUM to its path"
     )
 
@@ -197,10 +199,9 @@ def draw_all(page):
 
 def _axe(page):
     page.evaluate(_axe_script())
-    found = page.evaluate(_RUN_AXE)
     return [
         (fault["id"], fault["impact"], [node["html"][:200] for node in fault["nodes"][:3]])
-        for fault in found["violations"]
+        for fault in page.evaluate(_RUN_AXE)
     ]
 
 
@@ -292,12 +293,29 @@ def plotted(page, figure, column, *, controls=None, where=None):
 
 # --- what runs in the page ---------------------------------------------------------------------
 
-# Marks and letters of charts are left out: their contrast follows from the palette, see test_theme.
-# Of code the first word in each colour is enough, of a table four rows, of the sources six: axe
-# takes half a minute for thousands of words that are all alike. Colours that still change from
-# the printed page to the screen are taken to their end.
-_RUN_AXE = """() => {
+# One word of each look: axe takes half a minute for thousands of words that are all alike.
+_EACH_LOOK = """
   for (const change of document.getAnimations()) change.finish();
+  const looks = new Map();
+  const words = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  for (let word = words.nextNode(); word; word = words.nextNode()) {
+    const holder = word.parentElement;
+    if (!word.data.trim() || holder.closest(".chart-plot, script, noscript, :disabled")) continue;
+    const { color, fontSize, fontWeight } = getComputedStyle(holder);
+    const look = [color, fontSize, fontWeight, holder.className, holder.parentElement.className].join();
+    if (looks.has(look) || !holder.checkVisibility({ visibilityProperty: true, opacityProperty: true })) continue;
+    looks.set(look, word);
+  }
+"""
+
+# Marks and letters of charts are left out: their contrast follows from the palette, see test_theme.
+# Of code the first word in each colour is enough, of a table four rows, of the sources six.
+_RUN_AXE = """async () => {
+  const options = { resultTypes: ["violations"], preload: false, elementRef: false };
+  for (const drawing of document.querySelectorAll(".chart-plot svg")) drawing.replaceChildren();
+  {EACH_LOOK}
+  const include = [...looks.values()].map((word) => word.parentElement);
+  const pale = await axe.run({ include }, { ...options, runOnly: ["color-contrast"] });
   const seen = new Set();
   for (const word of document.querySelectorAll(".highlight span")) {
     if (seen.has(word.className)) word.replaceWith(word.textContent);
@@ -305,9 +323,9 @@ _RUN_AXE = """() => {
   }
   const alike = "tbody tr:nth-child(n+5), .citation-list > :nth-child(n+7)";
   for (const more of document.querySelectorAll(alike)) more.remove();
-  for (const drawing of document.querySelectorAll(".chart-plot svg")) drawing.replaceChildren();
-  return axe.run(document, { resultTypes: ["violations"], preload: false, elementRef: false });
-}"""
+  const other = await axe.run(document, { ...options, rules: { "color-contrast": { enabled: false } } });
+  return [...pale.violations, ...other.violations];
+}""".replace("{EACH_LOOK}", _EACH_LOOK)
 
 _OPEN_FOLDED = "() => { for (const box of document.querySelectorAll('.bd-article details')) box.open = true; }"
 
@@ -361,7 +379,7 @@ _SIDEWAYS = "document.documentElement.scrollWidth - innerWidth"
 
 # axe measures contrast in one theme at each width; this does in both, for one word of each look.
 _PALE = """() => {
-  for (const change of document.getAnimations()) change.finish();
+  {EACH_LOOK}
   const parts = (colour) => {
     const [r, g, b, a = 1] = colour.match(/[\\d.]+/g).map(Number);
     return colour.startsWith("color(") ? [255 * r, 255 * g, 255 * b, a] : [r, g, b, a];
@@ -377,15 +395,9 @@ _PALE = """() => {
     const colour = parts(getComputedStyle(node).backgroundColor);
     return colour[3] === 0 ? ground(node.parentElement) : over(colour, ground(node.parentElement));
   };
-  const pale = [], seen = new Set();
-  const words = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
-  for (let word = words.nextNode(); word; word = words.nextNode()) {
-    const holder = word.parentElement;
-    if (!word.data.trim() || holder.closest(".chart-plot, script, noscript, :disabled")) continue;
-    const { color, fontSize, fontWeight } = getComputedStyle(holder);
-    const look = [color, fontSize, fontWeight, holder.className, holder.parentElement.className].join();
-    if (seen.has(look) || !holder.checkVisibility({ visibilityProperty: true, opacityProperty: true })) continue;
-    seen.add(look);
+  const pale = [];
+  for (const word of looks.values()) {
+    const holder = word.parentElement, { color, fontSize, fontWeight } = getComputedStyle(holder);
     const behind = ground(holder), size = parseFloat(fontSize);
     const [less, more] = [light(over(parts(color), behind)), light(behind)].sort((one, two) => one - two);
     const needed = size >= 24 || (size >= 18.66 && fontWeight >= 700) ? 3 : 4.5;
@@ -393,7 +405,7 @@ _PALE = """() => {
     if (contrast < needed) pale.push(`${contrast.toFixed(2)}: ${word.data.trim().slice(0, 40)}`);
   }
   return pale;
-}"""
+}""".replace("{EACH_LOOK}", _EACH_LOOK)
 
 _GROUND = "() => getComputedStyle(document.body).backgroundColor"
 

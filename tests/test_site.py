@@ -1,12 +1,16 @@
 """Every page of the book as readers meet it: wide and narrow, light and dark, without scripts, on paper."""
 
+import functools
 import gzip
+import http.server
 import json
 import os
 import re
 import statistics
 import subprocess
 import sys
+import threading
+from contextlib import contextmanager
 from itertools import islice
 
 import pytest
@@ -241,18 +245,49 @@ def test_files_and_notebooks_are_saved_from_a_folder_too(page, test_book):
 
 @pytest.fixture
 def served(test_book):
-    import functools
-    import http.server
-    import threading
+    with serving(test_book, http.server.SimpleHTTPRequestHandler) as address:
+        yield address
 
-    class Quiet(http.server.SimpleHTTPRequestHandler):
-        def log_message(self, *_):
-            pass
 
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=test_book))
+@contextmanager
+def serving(folder, handler):
+    """Serve a folder on this machine; give its address."""
+    quiet = type("Quiet", (handler,), {"log_message": lambda *_: None})
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(quiet, directory=folder))
     threading.Thread(target=server.serve_forever, daemon=True).start()
     yield f"http://127.0.0.1:{server.server_port}"
     server.shutdown()
+
+
+def test_a_figure_that_is_linked_to_is_in_sight_before_the_page_ends(browser, test_book):
+    text, asked = (test_book / "chapters" / "pipeline.html").read_bytes(), threading.Event()
+    start = text.rindex(b"<figure")
+
+    class Halting(http.server.SimpleHTTPRequestHandler):
+        def do_GET(self):
+            if not self.path.endswith("pipeline.html"):
+                return super().do_GET()
+            self.send_response(200)
+            self.send_header("Content-Type", "text/html; charset=utf-8")
+            self.end_headers()
+            self.wfile.write(text[:start])
+            asked.wait(60)
+            self.wfile.write(text[start:])
+
+    context = browsing.open_context(browser)
+    context.unroute_all()
+    opened = context.new_page()
+    with serving(test_book, Halting) as address:
+        opened.goto(f"{address}/chapters/pipeline.html#fig-slider", wait_until="commit")
+        top = "document.querySelector('#fig-slider .chart-plot')?.getBoundingClientRect().top"
+        opened.wait_for_function(f"{top} >= 0 && {top} < innerHeight / 2 && scrollY > 0")
+        assert opened.evaluate("document.readyState") == "loading"
+        found = opened.evaluate(top)
+        asked.set()
+        opened.wait_for_load_state()
+        opened.evaluate(browsing._SETTLE)
+        assert opened.evaluate(top) == pytest.approx(found, abs=2)
+    context.close()
 
 
 @pytest.mark.alone
@@ -349,7 +384,10 @@ _SHIFTS = """
         ('<div style="width: 2000px; height: 1px"></div>', browsing.sideways_scroll),
         ('<img src="data:image/gif;base64,R0lGODlhAQABAAAAACw=">', browsing.grave_barriers),
         ('<p style="color: #aaa">pale</p>', browsing.grave_barriers),
-        ('<figure id="f"><div class="chart"><p class="chart-plot"></p></div></figure>', browsing.undescribed_charts),
+        (
+            '<figure id="f"><div class="chart" data-state="live"><p class="chart-plot"></p></div></figure>',
+            browsing.undescribed_charts,
+        ),
         ('<figure id="f"><div class="chart"></div></figure>', browsing.unseen_charts),
         (
             '<div class="chart-plot"><svg><path style="fill: rgb(1, 2, 3)"/></svg></div>',
