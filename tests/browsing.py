@@ -43,8 +43,8 @@ def chromium():
     if path and Path(path).exists():
         return path, ""
     return None, (
-        "no Chromium: `apt-get install chromium-headless-shell` or `chromium`, or `python -m playwright install chromium`,"
-        " or set CHROMIUM to its path"
+        "no Chromium: `apt-get install chromium-headless-shell` (or `chromium`),"
+        " or `python -m playwright install chromium`, or set CHROMIUM to its path"
     )
 
 
