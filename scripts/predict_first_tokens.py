@@ -182,7 +182,9 @@ def main(words=None):
     given = parser.parse_args(words)
     made = content(given.workers)
     if given.check:
-        return int(OUT.read_text(encoding="utf-8") != made)
+        differs = OUT.read_text(encoding="utf-8") != made
+        print(f"{OUT.name} {'differs' if differs else 'is what the code gives'}")
+        return int(differs)
     OUT.write_text(made, encoding="utf-8")
     return 0
 

@@ -122,7 +122,9 @@ def main():
         return 2
     made = content(chosen.data, chosen.workers)
     if chosen.check:
-        return int(OUT.read_text(encoding="utf-8") != made)
+        differs = OUT.read_text(encoding="utf-8") != made
+        print(f"{OUT.name} {'differs' if differs else 'is what the code gives'}")
+        return int(differs)
     OUT.write_text(made, encoding="utf-8")
     return 0
 

@@ -155,6 +155,9 @@ def look(context, path, visit):
         visit.moved = page.evaluate(_DRAW_ALL)
     _note_what_is_seen(page, visit)
     visit.unnamed_controls = page.evaluate(_UNNAMED)
+    if visit.scripts:
+        page.evaluate(_axe_script())
+        visit.axe = _axe(page, _AXE_CONTRAST)
     for width in [visit.width, *ALSO_AT.get(visit.width, [])]:
         if width != visit.width:
             page.set_viewport_size({"width": width, "height": 900})
@@ -188,7 +191,7 @@ def _in_the_other_theme(page, visit):
     _note_what_is_seen(page, other)
     other.sideways = {visit.width: page.evaluate(_SIDEWAYS)}
     other.print_charts, other.print_ground = visit.print_charts, visit.print_ground
-    other.axe = _axe(page)
+    other.axe = _axe(page, _AXE_CONTRAST, _AXE_OTHER)
     return other
 
 
@@ -197,11 +200,12 @@ def draw_all(page):
     page.evaluate(_DRAW_ALL)
 
 
-def _axe(page):
-    page.evaluate(_axe_script())
+def _axe(page, *checks):
+    """Return what axe-core finds; `_AXE_OTHER` takes the page apart, so it comes last."""
     return [
         (fault["id"], fault["impact"], [node["html"][:200] for node in fault["nodes"][:3]])
-        for fault in page.evaluate(_RUN_AXE)
+        for check in checks
+        for fault in page.evaluate(check)
     ]
 
 
@@ -308,14 +312,18 @@ _EACH_LOOK = """
   }
 """
 
-# Marks and letters of charts are left out: their contrast follows from the palette, see test_theme.
-# Of code the first word in each colour is enough, of a table four rows, of the sources six.
-_RUN_AXE = """async () => {
-  const options = { resultTypes: ["violations"], preload: false, elementRef: false };
-  for (const drawing of document.querySelectorAll(".chart-plot svg")) drawing.replaceChildren();
+_AXE_OPTIONS = '{ resultTypes: ["violations"], preload: false, elementRef: false, '
+
+# Contrast, the one rule that asks for the theme. Marks and letters of charts: see test_theme.
+_AXE_CONTRAST = """async () => {
   {EACH_LOOK}
   const include = [...looks.values()].map((word) => word.parentElement);
-  const pale = await axe.run({ include }, { ...options, runOnly: ["color-contrast"] });
+  return (await axe.run({ include }, {OPTIONS} runOnly: ["color-contrast"] })).violations;
+}""".replace("{EACH_LOOK}", _EACH_LOOK).replace("{OPTIONS}", _AXE_OPTIONS)
+
+# Of code the first word in each colour is enough, of a table four rows, of the sources six.
+_AXE_OTHER = """async () => {
+  for (const drawing of document.querySelectorAll(".chart-plot svg")) drawing.replaceChildren();
   const seen = new Set();
   for (const word of document.querySelectorAll(".highlight span")) {
     if (seen.has(word.className)) word.replaceWith(word.textContent);
@@ -323,9 +331,8 @@ _RUN_AXE = """async () => {
   }
   const alike = "tbody tr:nth-child(n+5), .citation-list > :nth-child(n+7)";
   for (const more of document.querySelectorAll(alike)) more.remove();
-  const other = await axe.run(document, { ...options, rules: { "color-contrast": { enabled: false } } });
-  return [...pale.violations, ...other.violations];
-}""".replace("{EACH_LOOK}", _EACH_LOOK)
+  return (await axe.run(document, {OPTIONS} rules: { "color-contrast": { enabled: false } } })).violations;
+}""".replace("{OPTIONS}", _AXE_OPTIONS)
 
 _OPEN_FOLDED = "() => { for (const box of document.querySelectorAll('.bd-article details')) box.open = true; }"
 

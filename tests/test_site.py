@@ -395,6 +395,7 @@ _SHIFTS = """
         ('<div style="width: 2000px; height: 1px"></div>', browsing.sideways_scroll),
         ('<img src="data:image/gif;base64,R0lGODlhAQABAAAAACw=">', browsing.grave_barriers),
         ('<p style="color: #aaa">pale</p>', browsing.grave_barriers),
+        ("<style>@media (prefers-color-scheme: light) { h1 { color: #ddd } }</style>", browsing.grave_barriers),
         (
             '<figure id="f"><div class="chart" data-state="live"><p class="chart-plot"></p></div></figure>',
             browsing.undescribed_charts,
