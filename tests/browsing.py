@@ -252,7 +252,7 @@ def pale_words(visit):
 
 
 def restless_figures(visit):
-    """Charts that take more or less room once they live than was kept free for them: what follows would move."""
+    """Charts and formulas that take more or less room in the end than was kept for them: what follows would move."""
     return visit.moved
 
 
@@ -337,23 +337,33 @@ _AXE_OTHER = """async () => {
 _OPEN_FOLDED = "() => { for (const box of document.querySelectorAll('.bd-article details')) box.open = true; }"
 
 _MEASURE_ROOM = """document.addEventListener("readystatechange", () => {
-  window.roomKept ??= new Map([...document.querySelectorAll(".chart")].map((chart) => [chart, chart.offsetHeight]));
+  const boxes = document.querySelectorAll(".chart, div.math");
+  window.roomKept ??= new Map([...boxes].map((box) => [box, box.offsetHeight]));
 });"""
 
 _DRAW_ALL = """async () => {
   const moved = [];
+  const until = async (done) => {
+    const end = performance.now() + 15000;
+    while (!done() && performance.now() < end) await new Promise(requestAnimationFrame);
+  };
+  const compare = (box, name) => {
+    const kept = window.roomKept?.get(box), change = box.offsetHeight - kept;
+    if (kept && Math.abs(change) > 4) moved.push(`${name} by ${change} px`);
+  };
   const live = async (chart) => {
     chart.scrollIntoView();
-    const end = performance.now() + 15000;
-    while (chart.dataset.state !== "live" && performance.now() < end) await new Promise(requestAnimationFrame);
-    const kept = window.roomKept?.get(chart), change = chart.offsetHeight - kept;
-    if (kept && Math.abs(change) > 4) moved.push(`${chart.closest("figure").id} by ${change} px`);
+    await until(() => chart.dataset.state === "live");
+    compare(chart, chart.closest("figure").id);
   };
   for (const chart of document.querySelectorAll(".chart")) {
     const tab = chart.closest(".sd-tab-content");
     if (tab) tab.previousElementSibling.click();
     if (chart.clientWidth) await live(chart);
   }
+  const formulas = [...document.querySelectorAll("div.math")];
+  await until(() => formulas.every((formula) => formula.querySelector("mjx-container")));
+  for (const formula of formulas) compare(formula, formula.id || formula.textContent.slice(0, 40));
   scrollTo(0, 0);
   return moved;
 }"""

@@ -59,7 +59,7 @@ def test_words_stand_out_from_their_ground_in_both_themes(visits):
     assert complaints(visits, browsing.pale_words) == {}
 
 
-def test_room_is_kept_for_every_chart_before_it_lives(visits):
+def test_room_is_kept_for_every_chart_and_formula(visits):
     assert complaints(visits, browsing.restless_figures) == {}
 
 
