@@ -283,6 +283,8 @@ def register(app):
     app.add_node(ChartNode)
     app.connect("env-purge-doc", _forget_page)
     app.connect("env-updated", _pages_with_gallery)
+    app.connect("builder-inited", _no_pictures)
+    app.connect("doctree-read", _draw_pictures)
     app.connect("env-updated", _draw_pictures)
     app.connect("doctree-resolved", _fill_in)
     app.connect("build-finished", _write_files)
@@ -302,14 +304,16 @@ def _fill_in(app, doctree, page):
         node.replace_self(nodes.raw("", _page_html(app, page, node), format="html"))
 
 
-def _draw_pictures(app, env):
-    """Have the PNGs of new and changed charts drawn, while Sphinx writes the pages."""
-    if app.builder.format == "html":
-        folder = Path(app.outdir) / FOLDER
-        app.pictures = {
-            key: book.beside(theme.static_png, record["svg"])
-            for key, record in _records(env).items() if not _is_drawn(folder, key, record)
-        }  # fmt: skip
+def _no_pictures(app):
+    app.pictures = {}
+
+
+def _draw_pictures(app, read):
+    """Have PNGs drawn while Sphinx goes on: those of a page when it is read, and then what else is missing."""
+    folder, page = Path(app.outdir) / FOLDER, app.env.docname if isinstance(read, nodes.document) else None
+    for key, record in _records(app.env).items() if app.builder.format == "html" else ():
+        if page in (None, record["page"]) and key not in app.pictures and not _is_drawn(folder, key, record):
+            app.pictures[key] = book.beside(theme.static_png, record["svg"])
 
 
 def _is_drawn(folder, key, record):

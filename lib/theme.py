@@ -189,7 +189,17 @@ def static_svg(spec):
     one_view = not {"hconcat", "vconcat", "concat", "facet", "repeat"} & fixed.keys()
     fixed["width"] = STATIC_WIDTH if one_view else STATIC_WIDTH - 90
     fixed["autosize"] = {"type": "fit-x" if one_view else "pad", "contains": "padding"}
-    return vl_convert.vegalite_to_svg(fixed, vl_version=VEGALITE_VERSION)
+    return _renumbered(vl_convert.vegalite_to_svg(fixed, vl_version=VEGALITE_VERSION))
+
+
+def _renumbered(svg):
+    """Count clips and gradients from 1: the library counts on from one chart that it draws to the next."""
+    new = {}
+    return re.sub(
+        r'(id="|url\(#)(clip|gradient_)(\d+)',
+        lambda match: match[1] + match[2] + new.setdefault(match[2] + match[3], str(len(new) + 1)),
+        svg,
+    )
 
 
 def narrow_height(spec):

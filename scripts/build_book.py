@@ -75,7 +75,8 @@ def execute_ahead(build, now):
 
 def run():
     """Run Jupyter Book, show its progress, and return its exit status and the lines that complain."""
-    command = [sys.executable, "-c", "from jupyter_book.cli.main import main; main()", "build", str(ROOT)]
+    program = "import gc; gc.disable(); from jupyter_book.cli.main import main; main()"  # an eighth faster
+    command = [sys.executable, "-c", program, "build", str(ROOT)]
     command += ["--warningiserror", "--nitpick", "--keep-going"]
     process = subprocess.Popen(command, cwd=ROOT, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     problems = []

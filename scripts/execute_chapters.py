@@ -1,12 +1,14 @@
 """Execute the chapters that no executed copy is kept of: side by side, and each in a warm kernel.
 
-Sphinx executes one chapter after another, and each kernel spends seconds on imports. Here one
-process imports what the chapters import, and every kernel is a copy of it. A chapter that fails
-is left to Sphinx, which executes it in a kernel of its own and says what is wrong.
+Sphinx executes one chapter after another, and each kernel spends seconds on imports, and a
+second more before its first chart. Here one process imports what the chapters import, and every
+kernel is a copy of it; another one draws for all of them. A chapter that fails is left to Sphinx,
+which executes it in a kernel of its own and says what is wrong.
 """
 
 import ast
 import contextlib
+import gc
 import io
 import multiprocessing
 import os
@@ -14,8 +16,10 @@ import re
 import sys
 import tempfile
 from multiprocessing.connection import wait
+from multiprocessing.managers import BaseManager
 from pathlib import Path
 
+import vl_convert
 import yaml
 from ipykernel.kernelapp import IPKernelApp
 from jupyter_cache import get_cache
@@ -69,6 +73,21 @@ def _code(notebook):
     return [cell.source for cell in notebook.cells if cell.cell_type == "code"]
 
 
+class DrawingProcess(BaseManager):
+    """Holds the library that draws charts: it takes a second to start, and no copy of a started one works."""
+
+
+DrawingProcess.register("library", lambda: vl_convert, exposed=["vegalite_to_svg"])
+
+
+def drawing_apart():
+    """Let this process, and all copies of it, draw in another."""
+    apart = DrawingProcess(ctx=multiprocessing.get_context("fork"))
+    apart.start()
+    vl_convert.vegalite_to_svg = apart.library().vegalite_to_svg
+    return apart
+
+
 def warmed(notebooks):
     """Import what the notebooks import; tell whether that was silent, as a kernel's start must be.
 
@@ -87,6 +106,7 @@ def warmed(notebooks):
             for statement in _imports(source):
                 with contextlib.suppress(Exception):  # the chapter will say so
                     exec(compile(ast.Module([statement], []), "<imports>", "exec"), {})
+    gc.freeze()  # no copy has to search what all copies share
     return not said.getvalue()
 
 
@@ -170,10 +190,11 @@ def main():
     if not notebooks:
         return
     settings = yaml.safe_load((ROOT / "_config.yml").read_text(encoding="utf-8"))["execute"]
-    warm = FORKS_SAFELY and warmed(notebooks.values())
-    for page, notebook, seconds in executed(notebooks, settings["timeout"], warm):
-        made = CacheBundleIn(notebook, str(page), data={"execution_seconds": seconds})
-        cache.cache_notebook_bundle(made, check_validity=False, overwrite=True)
+    with drawing_apart() if FORKS_SAFELY else contextlib.nullcontext():
+        warm = FORKS_SAFELY and warmed(notebooks.values())
+        for page, notebook, seconds in executed(notebooks, settings["timeout"], warm):
+            made = CacheBundleIn(notebook, str(page), data={"execution_seconds": seconds})
+            cache.cache_notebook_bundle(made, check_validity=False, overwrite=True)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """Colours that everybody can tell from their ground, and a specification that says what it shows."""
 
 import itertools
+import re
 
 import altair as alt
 import pytest
@@ -76,6 +77,17 @@ def test_layers_that_plot_the_same_rows_hold_them_once():
 
 def test_the_static_picture_is_as_wide_as_the_column():
     assert f'width="{theme.STATIC_WIDTH}"' in theme.static_svg(theme.specification(chart()))
+
+
+def test_a_picture_is_the_same_whatever_was_drawn_before_it():
+    axes = alt.X("x:Q", title="size (B)"), alt.Y("y:Q", title="time (s)")
+    one, other = (
+        alt.Chart(theme.rows(x=[1, 2], y=[3, last])).encode(*axes).mark_line(clip=True) for last in (4, 5)
+    )
+    spec = theme.specification(theme.finished(one + other, "Six words that say what it shows."))
+    first, second = theme.static_svg(spec), theme.static_svg(spec)
+    assert first == second
+    assert re.findall(r'id="(\w+)"', first) == re.findall(r"url\(#(\w+)\)", first) == ["clip1", "clip2"]
 
 
 def test_a_legend_of_one_entry_a_line_makes_a_chart_taller_on_a_phone():
