@@ -47,6 +47,7 @@ SHAPE = {
 DTYPE = "float32"
 SLOTS = (4, 8, 16, 32)
 SIZES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
+BOARDS = (1, 2, 4)  # prompts that board beside others
 PROMPT, LONGEST, MEAN, REQUESTS, SEED = 32, 160, 32, 64, 0
 POLICIES = ("continuous", "early exit", "padded")
 FAR = PROMPT + 96  # tokens at which steps are timed once more
@@ -122,6 +123,25 @@ def step_times(engine, sizes, lengths=(PROMPT, FAR), repeats=1):
     rows = [[*(mean(found[size, length]) for length in lengths), mean(boarding[size])] for size in sizes]
     longest = [length + 1 + TIMED // 2 for length in lengths]
     return {"sizes": list(sizes), "longest": longest, "time": [round(value, 6) for row in rows for value in row]}
+
+
+def joining_times(engine, sizes, repeats=1):
+    """Return what steps take in which prompts board beside others: for each size, so many of it."""
+    found = {(size, boards): [] for size in sizes for boards in BOARDS if boards < size}
+    for _ in range(repeats):
+        for size, boards in found:
+            made = Requests(engine)
+            for _ in range(size - boards):
+                made.add(PROMPT, 64)
+            made.step()
+            for _ in range(TIMED // 2):
+                for _ in range(boards):
+                    made.add(PROMPT, 1)
+                found[size, boards].append(made.step()[0])
+                made.step()
+            made.stop()
+    times = [round(mean(found[size, boards]), 6) if boards < size else None for size in sizes for boards in BOARDS]
+    return {"boards": list(BOARDS), "joining": times}
 
 
 def requests():
@@ -210,7 +230,7 @@ def steps(name, record, visits):
     made = engine(name, max(SLOTS))
     step_times(made, (1, max(SLOTS)), (PROMPT,))
     for _ in range(visits):
-        content["visits"].append(step_times(made, SIZES) | {"at": now()})
+        content["visits"].append(step_times(made, SIZES) | joining_times(made, SIZES) | {"at": now()})
         write(of(record, "steps"), content)
 
 
@@ -241,6 +261,8 @@ def run(name, record, slot_counts, seconds, rounds=ROUNDS, policies=POLICIES):
             if time.monotonic() > until:
                 break
             began, before = now(), step_times(made, sizes, (PROMPT,))
+            if policy == "continuous":  # where alone prompts board beside others
+                before |= joining_times(made, sizes)
             found = served(made, policy, slots, requests())
             case = {"policy": policy, "slots": slots, "round": at, "at": began}
             content["runs"].append(case | found | {"before": before})

@@ -58,6 +58,10 @@ class StepTimes:
         Time of a step, s, in states like those of the run: equally long sequences, or not.
     boarding : ndarray, shape (s,)
         Time in which `sizes` prompts are read at once, s.
+    boards : ndarray of int, shape (b,), optional
+        Prompts that board beside others, rising from 1.
+    joining : ndarray, shape (s, b), optional
+        Time of a step of `sizes` sequences of which `boards` board, s; read only where others ride.
 
     Raises
     ------
@@ -70,6 +74,8 @@ class StepTimes:
     longest: np.ndarray
     steps: np.ndarray
     boarding: np.ndarray
+    boards: np.ndarray = ()
+    joining: np.ndarray = ()
 
     def __post_init__(self):
         arguments.number("prompt", self.prompt, least=1, whole=True)
@@ -81,6 +87,11 @@ class StepTimes:
         for name, shape in (("steps", (sizes.size, longest.size)), ("boarding", sizes.shape)):
             if arguments.array(name, getattr(self, name), above=0).shape != shape:
                 raise ValueError(f"{name} must have shape {shape}, got {np.shape(getattr(self, name))}")
+        if len(self.boards):
+            boards = _rising("boards", self.boards)
+            if np.shape(self.joining) != (sizes.size, boards.size):
+                raise ValueError(f"joining must have shape {(sizes.size, boards.size)}, got {np.shape(self.joining)}")
+            arguments.array("joining", np.asarray(self.joining)[sizes[:, None] > boards], above=0)
 
     def step_time(self, size, length):
         """Return the time of a step of `size` sequences of `length` tokens, s.
@@ -96,17 +107,30 @@ class StepTimes:
         """Return the time in which `count` prompts are read, s."""
         return float(np.interp(count, self.sizes, self.boarding))
 
-    def __call__(self, load):
-        """Return the time of one iteration of `lib.simulation`, s; its prompts must be as long as those of the table.
+    def joining_time(self, boards, size):
+        """Return what `boards` prompts add to a step of `size` sequences, themselves included, s.
 
-        Prompts that board beside others cost what they cost alone, less a step of their own, on top of a step of all.
+        Where no step was timed in which prompts board beside others: what they cost alone, less a step of their own.
+        Else straight lines between the counts timed, from none, which adds nothing, to all.
         """
+        if not len(self.boards):
+            return self.boarding_time(boards) - self.step_time(boards, self.prompt)
+        return float(np.interp(size, self.sizes, [self._added(boards, row) for row in range(len(self.sizes))]))
+
+    def _added(self, boards, row):
+        beside = np.asarray(self.boards) < self.sizes[row]
+        times = [*np.asarray(self.joining)[row][beside], self.boarding[row]]
+        added = np.array([0.0, *(time - self.steps[row][0] for time in times)])
+        return float(np.interp(boards, [0, *np.asarray(self.boards)[beside], self.sizes[row]], added))
+
+    def __call__(self, load):
+        """Return the time of an iteration of `lib.simulation`, s; its prompts must be as long as those of the table."""
         arguments.record("load", load, StepLoad)
         boards, decodes = len(load.chunks), load.decoding
         if boards and not decodes:
             return self.boarding_time(boards)
         alone = self.step_time(decodes + boards, (load.context + load.prompt_tokens) / (decodes + boards))
-        return alone + (self.boarding_time(boards) - self.step_time(boards, self.prompt) if boards else 0.0)
+        return alone + (self.joining_time(boards, decodes + boards) if boards else 0.0)
 
 
 def _rising(name, values):

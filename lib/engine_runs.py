@@ -139,12 +139,13 @@ def _retimed(steps, runs, policy, slots):
     alike = [run for run in runs if run["slots"] == slots]
     found = []
     for one in (run for run in alike if run["policy"] == policy):
-        seen = [np.reshape(run["before"]["time"], (-1, 2)) for run in alike if _apart(one, run) <= SITTING]
-        near, boarding = np.mean(seen, axis=0).T
+        close = [run for run in alike if _apart(one, run) <= SITTING]
+        near, boarding = np.mean([np.reshape(run["before"]["time"], (-1, 2)) for run in close], axis=0).T
         known = np.array(table.steps)[: len(near)]
+        sizes, joining = np.array(one["before"]["sizes"]), _joining([run["before"] for run in close])
         found.append(StepTimes(
-            prompt=table.prompt, sizes=np.array(one["before"]["sizes"]), longest=table.longest,
-            steps=near[:, None] * known / known[:, :1], boarding=boarding,
+            prompt=table.prompt, sizes=sizes, longest=table.longest,
+            steps=near[:, None] * known / known[:, :1], boarding=boarding, **joining,
         ))  # fmt: skip
     return found
 
@@ -160,7 +161,18 @@ def _times(prompt, visits):
     """Return the step times that visits found, means of all."""
     sizes, longest = (np.array(visits[0][key]) for key in ("sizes", "longest"))
     found = np.mean([visit["time"] for visit in visits], axis=0).reshape(sizes.size, longest.size + 1)
-    return StepTimes(prompt=prompt, sizes=sizes, longest=longest, steps=found[:, :-1], boarding=found[:, -1])
+    return StepTimes(
+        prompt=prompt, sizes=sizes, longest=longest, steps=found[:, :-1], boarding=found[:, -1], **_joining(visits)
+    )
+
+
+def _joining(visits):
+    """Return the times of steps in which prompts board beside others, means of the visits that timed them."""
+    timed = [visit for visit in visits if "joining" in visit]
+    if not timed:
+        return {}
+    found = np.mean([np.array(visit["joining"], float) for visit in timed], axis=0)  # null where nobody rides
+    return {"boards": np.array(timed[0]["boards"]), "joining": found.reshape(-1, len(timed[0]["boards"]))}
 
 
 def _rules(policy, slots):

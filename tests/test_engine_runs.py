@@ -27,6 +27,20 @@ def test_the_prediction_follows_vllms_rules_by_hand():
     assert made["early exit", 2]["makespan"] == pytest.approx(4 + 1.2 + 1.1 + 2 + 1.1)
 
 
+JOINING = {"boards": [1], "joining": [None, 1.5]}
+
+
+def test_where_steps_with_prompts_beside_others_were_timed_they_are_taken():
+    """As above, but the third beside the first in 1.5 s instead of 2 - 1.1 + 1.2."""
+    steps = STEPS | {"visits": [STEPS["visits"][0] | JOINING]}
+    made = engine_runs.predicted(steps, [2])["cases"]
+    assert [case["makespan"] for case in made] == pytest.approx([9.5, 9.4, 7.8])
+    before = ENGINE_RUNS["runs"][0]["before"] | {"boards": [1], "joining": [None, 2.7]}
+    runs = runs_of(runs=[run | {"before": before} for run in ENGINE_RUNS["runs"]])
+    compared = engine_runs.compared(steps, engine_runs.predicted(steps, [2]), runs)
+    assert compared.retimed[0] == pytest.approx(8 + 2.4 + 2.7 + 2.2)
+
+
 def test_prediction_and_run_stand_side_by_side():
     compared = engine_runs.compared(STEPS, engine_runs.predicted(STEPS, [2]), runs_of())
     assert compared.quantity == ["makespan", "first token", "time per token"]
