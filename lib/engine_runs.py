@@ -157,8 +157,28 @@ def _apart(one, other):
     return abs((datetime.fromisoformat(one["at"]) - datetime.fromisoformat(other["at"])).total_seconds())
 
 
+def step_times(steps):
+    """Return the step times of an engine, means of all visits of their timing.
+
+    Parameters
+    ----------
+    steps : dict
+        What the script wrote of the engine's steps.
+
+    Returns
+    -------
+    lib.boarding.StepTimes
+
+    Raises
+    ------
+    ValueError
+        If it lacks a part.
+    """
+    _with("steps", steps, ("prompt", "visits"))
+    return _times(steps["prompt"], steps["visits"])
+
+
 def _times(prompt, visits):
-    """Return the step times that visits found, means of all."""
     sizes, longest = (np.array(visits[0][key]) for key in ("sizes", "longest"))
     found = np.mean([visit["time"] for visit in visits], axis=0).reshape(sizes.size, longest.size + 1)
     return StepTimes(
@@ -283,30 +303,35 @@ def explained(steps, runs):
     return Cause([*policy], *map(np.array, columns))
 
 
-def joined(earlier, later):
-    """Return the cases of two records of an engine as one; of a case that is in both, the later one.
+def worst_misses(compared, prediction="retimed"):
+    """Return by how much a makespan of the loop bus, and one of a coach, was missed at most.
 
     Parameters
     ----------
-    earlier, later : Comparison or Cause
-        Both of one kind.
+    compared : Comparison
+        With both.
+    prediction : {"retimed", "predicted"}
+        With steps as timed right before the runs, or as it was written down before.
 
     Returns
     -------
-    Comparison or Cause
+    bus, coach : float
+        Shares of what was measured.
 
     Raises
     ------
     ValueError
-        If they are not of one kind.
+        If an argument breaks its rule.
     """
-    kind = Cause if isinstance(earlier, Cause) else Comparison
-    for name, one in (("earlier", earlier), ("later", later)):
-        arguments.record(name, one, kind)
-    again = {*zip(later.policy, later.slots, strict=True)}
-    rows = [row for row in zip(*earlier, strict=True) if row[:2] not in again] + [*zip(*later, strict=True)]
-    policy, slots, *columns = zip(*sorted(rows, key=lambda row: row[:2]), strict=True)
-    return kind([*policy], np.array(slots), *([*one] if isinstance(one[0], str) else np.array(one) for one in columns))
+    arguments.record("compared", compared, Comparison)
+    arguments.choice("prediction", prediction, ("retimed", "predicted"))
+    off = np.abs(getattr(compared, prediction) / compared.measured - 1)
+    spans = np.array(compared.quantity) == "makespan"
+    bus = np.array(compared.policy) == "continuous"
+    for name, which in (("continuous", bus), ("static", ~bus)):
+        if not np.any(spans & which):
+            raise ValueError(f"compared must hold a {name} makespan, got none")
+    return float(off[spans & bus].max()), float(off[spans & ~bus].max())
 
 
 def committed(name, folder=FOLDER):

@@ -88,28 +88,23 @@ def test_what_one_visit_alone_would_have_predicted_is_written_down():
     assert_allclose([made[key] for key in ("least", "makespan", "most")], [8.4, 12.6, 16.8])
 
 
-def test_two_records_are_joined_case_by_case_and_the_later_wins():
-    first = engine_runs.compared(STEPS, engine_runs.predicted(STEPS, [2]), runs_of())
-    more = [run | {"slots": 3, "makespan": 2 * run["makespan"]} for run in runs_of()["runs"]]
-    prediction = engine_runs.predicted(STEPS, [2, 3])
-    later = engine_runs.compared(STEPS, prediction, runs_of(runs=[*more, runs_of()["runs"][1]]))
-    both = engine_runs.joined(first, later)
-    spans = [at for at, what in enumerate(both.quantity) if what == "makespan"]
-    assert both.slots[spans].tolist() == [2, 3]
-    assert_allclose(both.measured[spans], [10, 19])
-    assert type(both) is engine_runs.Comparison
-    with pytest.raises(ValueError, match="later must be"):
-        engine_runs.joined(first, engine_runs.explained(STEPS, runs_of()))
+def test_the_worst_misses_are_those_of_makespans():
+    compared = engine_runs.Comparison(
+        ["continuous", "continuous", "padded", "early exit"], np.full(4, 2),
+        ["makespan", "first token", "makespan", "makespan"],
+        *np.array([[9.0, 90, 9, 12], [11, 10, 10, 7], [10, 10, 10, 10], [9, 9, 9, 9], [11, 11, 11, 11]]),
+    )  # fmt: skip
+    assert engine_runs.worst_misses(compared) == pytest.approx((0.1, 0.3))
+    assert engine_runs.worst_misses(compared, "predicted") == pytest.approx((0.1, 0.2))
+    with pytest.raises(ValueError, match="compared must hold a static makespan, got none"):
+        engine_runs.worst_misses(engine_runs.compared(STEPS, engine_runs.predicted(STEPS, [2]), runs_of()))
 
 
-def test_cases_of_either_record_alone_are_kept_in_order():
-    first = engine_runs.compared(STEPS, engine_runs.predicted(STEPS, [2]), runs_of())
-    more = [run | {"slots": 3} for run in runs_of()["runs"]]
-    later = engine_runs.compared(STEPS, engine_runs.predicted(STEPS, [3]), runs_of(runs=more))
-    both = engine_runs.joined(later, first)
-    assert both.slots.tolist() == [2, 2, 2, 3, 3, 3]
-    assert both.quantity == ["makespan", "first token", "time per token"] * 2
-    assert_allclose(both.retimed, [*first.retimed, *later.retimed])
+def test_step_times_are_means_of_all_visits():
+    twice = [visit | {"time": [2 * time for time in visit["time"]]} for visit in STEPS["visits"]]
+    table = engine_runs.step_times(STEPS | {"visits": STEPS["visits"] + twice})
+    assert_allclose(table.steps, 1.5 * np.array([[1.1, 1.1], [1.2, 1.2]]))
+    assert_allclose(table.boarding, [3.0, 6.0])
 
 
 def test_records_are_read_together_or_not_at_all(tmp_path):
@@ -137,9 +132,11 @@ def test_steps_are_timed_again_in_the_sitting_of_the_run():
     assert_allclose(cause.boarding + cause.decoding + cause.between, made.retimed[0] / made.measured[0] - 1)
 
 
-@pytest.mark.parametrize(("name", "bus"), [("vllm", 0.08), ("vllm-again", 0.10), ("transformers", 0.08)])
+@pytest.mark.parametrize(
+    ("name", "bus"), [("vllm", 0.08), ("vllm-again", 0.10), ("vllm-third", 0.08), ("transformers", 0.08)]
+)
 def test_the_committed_runs_meet_the_prediction_with_the_speed_of_the_machine_right_before(name, bus):
-    """The target: 8 % continuous, 12 % static. The bus with most slots is 1 % beyond: its prompts were cheaper."""
+    """The target: 8 % continuous, 12 % static. One bus of the second is 1 % beyond: its prompts were cheaper."""
     found = engine_runs.committed(name)
     if found is None:
         pytest.skip("no run of an engine is recorded")

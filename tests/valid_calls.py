@@ -130,6 +130,7 @@ serving_records.write(SERVED_PATH, SERVED_CONTENT)
 SERVED_RECORD = serving_records.record(SERVED_PATH)
 SERVED_RUN = SERVED_RECORD.runs[0]
 PREDICTION = engine_runs.predicted(ENGINE_STEPS, [2])
+BOTH_RUNS = ENGINE_RUNS | {"runs": [*ENGINE_RUNS["runs"], ENGINE_RUNS["runs"][0] | {"policy": "padded"}]}
 
 RNG = np.random.default_rng(0)
 TRACE = Trace(np.array([0.0, 0.5, 2.0]), np.array([8, 9, 10]), np.array([4, 5, 6]))
@@ -635,10 +636,8 @@ CALLS = {
         "predicted": call(steps=ENGINE_STEPS, slots=[2]),
         "compared": call(steps=ENGINE_STEPS, prediction=PREDICTION, runs=ENGINE_RUNS),
         "explained": call(steps=ENGINE_STEPS, runs=ENGINE_RUNS),
-        "joined": call(
-            earlier=engine_runs.explained(ENGINE_STEPS, ENGINE_RUNS),
-            later=engine_runs.explained(ENGINE_STEPS, ENGINE_RUNS),
-        ),
+        "worst_misses": call(compared=engine_runs.compared(ENGINE_STEPS, PREDICTION, BOTH_RUNS)),
+        "step_times": call(steps=ENGINE_STEPS),
         "committed": call(name=Text("vllm"), folder=SERVED_PATH.parent),
     },
     "loop_bus": {
