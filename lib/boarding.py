@@ -61,7 +61,7 @@ class StepTimes:
     boards : ndarray of int, shape (b,), optional
         Prompts that board beside others, rising from 1.
     joining : ndarray, shape (s, b), optional
-        Time of a step of `sizes` sequences of which `boards` board, s; read only where others ride.
+        Goes with `boards`: time of a step of `sizes` sequences of which `boards` board, s. Infinite where nobody rides.
 
     Raises
     ------
@@ -74,8 +74,8 @@ class StepTimes:
     longest: np.ndarray
     steps: np.ndarray
     boarding: np.ndarray
-    boards: np.ndarray = ()
-    joining: np.ndarray = ()
+    boards: np.ndarray | None = None
+    joining: np.ndarray | None = None
 
     def __post_init__(self):
         arguments.number("prompt", self.prompt, least=1, whole=True)
@@ -87,11 +87,12 @@ class StepTimes:
         for name, shape in (("steps", (sizes.size, longest.size)), ("boarding", sizes.shape)):
             if arguments.array(name, getattr(self, name), above=0).shape != shape:
                 raise ValueError(f"{name} must have shape {shape}, got {np.shape(getattr(self, name))}")
-        if len(self.boards):
+        if self.boards is not None or self.joining is not None:
             boards = _rising("boards", self.boards)
-            if np.shape(self.joining) != (sizes.size, boards.size):
-                raise ValueError(f"joining must have shape {(sizes.size, boards.size)}, got {np.shape(self.joining)}")
-            arguments.array("joining", np.asarray(self.joining)[sizes[:, None] > boards], above=0)
+            joining = arguments.array("joining", self.joining, above=0, infinite=True)
+            if joining.shape != (sizes.size, boards.size):
+                raise ValueError(f"joining must have shape {(sizes.size, boards.size)}, got {joining.shape}")
+            arguments.array("joining", joining[sizes[:, None] > boards], above=0)
 
     def step_time(self, size, length):
         """Return the time of a step of `size` sequences of `length` tokens, s.
@@ -113,7 +114,7 @@ class StepTimes:
         Where no step was timed in which prompts board beside others: what they cost alone, less a step of their own.
         Else straight lines between the counts timed, from none, which adds nothing, to all.
         """
-        if not len(self.boards):
+        if self.boards is None:
             return self.boarding_time(boards) - self.step_time(boards, self.prompt)
         return float(np.interp(size, self.sizes, [self._added(boards, row) for row in range(len(self.sizes))]))
 

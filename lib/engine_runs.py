@@ -191,7 +191,8 @@ def _joining(visits):
     timed = [visit for visit in visits if "joining" in visit]
     if not timed:
         return {}
-    found = np.mean([np.array(visit["joining"], float) for visit in timed], axis=0)  # null where nobody rides
+    found = np.mean([np.array(visit["joining"], float) for visit in timed], axis=0)
+    found = np.where(np.isnan(found), np.inf, found)  # where nobody rides
     return {"boards": np.array(timed[0]["boards"]), "joining": found.reshape(-1, len(timed[0]["boards"]))}
 
 

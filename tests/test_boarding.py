@@ -132,9 +132,11 @@ def test_the_loop_bus_meets_the_independent_simulation(seed):
         ({"boarding": [1.0, 0.0]}, "boarding must be above 0, got 0"),
         ({"prompt": 0}, "prompt must be at least 1, got 0"),
         ({"boards": [0], "joining": [[1.0], [1.0]]}, "boards must be at least 1, got 0"),
-        ({"boards": [1]}, r"joining must have shape \(2, 1\), got \(0,\)"),
-        ({"boards": [1], "joining": [[np.nan], [0.0]]}, "joining must be above 0, got 0"),
-        ({"boards": [1], "joining": [[1.0], [np.nan]]}, "joining must be a number, got nan"),
+        ({"boards": [1]}, "joining must hold numbers, got None"),
+        ({"joining": [[np.inf], [1.0]]}, "boards must hold numbers, got None"),
+        ({"boards": [1], "joining": [np.inf, 1.0]}, r"joining must have shape \(2, 1\), got \(2,\)"),
+        ({"boards": [1], "joining": [[np.inf], [0.0]]}, "joining must be above 0, got 0"),
+        ({"boards": [1], "joining": [[1.0], [np.inf]]}, "joining must be finite, got inf"),
     ],
 )
 def test_a_table_that_is_none_is_refused(change, message):
@@ -189,7 +191,7 @@ def test_a_prompt_beside_others_costs_what_was_timed_beside_others():
     """Steps of 1, 2 and 4 s by size; all prompts of a step alone in 3, 6 and 16 s; beside others as in `joining`."""
     times = StepTimes(
         prompt=4, sizes=[1, 2, 4], longest=[5, 9], steps=[[1.0, 1.0], [2.0, 2.0], [4.0, 4.0]],
-        boarding=[3.0, 6.0, 16.0], boards=[1, 2], joining=[[np.nan, np.nan], [3.5, np.nan], [5.0, 8.0]],
+        boarding=[3.0, 6.0, 16.0], boards=[1, 2], joining=[[np.inf, np.inf], [3.5, np.inf], [5.0, 8.0]],
     )  # fmt: skip
     added = {(1, 1): 2, (1, 2): 1.5, (2, 2): 4, (1, 4): 1, (2, 4): 4, (3, 4): 8, (4, 4): 12, (1, 3): 1.25}
     for (boards, size), wanted in added.items():

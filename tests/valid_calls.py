@@ -572,7 +572,7 @@ CALLS = {
     },
     "boarding": {
         "Ride": Without("a result"),
-        "StepTimes": call(**attributes(SERVED_RUN.times)),
+        "StepTimes": call(**attributes(SERVED_RUN.times) | {"boards": [1], "joining": [[1.0], [1.5]]}),
         "Timetable": call(times=SERVED_RUN.times),
         "ride": call(
             arrival_time=[0.0, 1.0], output_length=[3, 4], policy="continuous", slots=2,
@@ -636,7 +636,9 @@ CALLS = {
         "predicted": call(steps=ENGINE_STEPS, slots=[2]),
         "compared": call(steps=ENGINE_STEPS, prediction=PREDICTION, runs=ENGINE_RUNS),
         "explained": call(steps=ENGINE_STEPS, runs=ENGINE_RUNS),
-        "worst_misses": call(compared=engine_runs.compared(ENGINE_STEPS, PREDICTION, BOTH_RUNS)),
+        "worst_misses": call(
+            compared=engine_runs.compared(ENGINE_STEPS, PREDICTION, BOTH_RUNS), prediction="predicted"
+        ),
         "step_times": call(steps=ENGINE_STEPS),
         "committed": call(name=Text("vllm"), folder=SERVED_PATH.parent),
     },
