@@ -84,16 +84,17 @@ class Visit:
 
 
 def crawl(books):
-    """Return a `Visit` for every page of every book, in every dress.
+    """Return a `Visit` for every page, in every dress.
 
     Parameters
     ----------
     books : dict of str to Path
-        Name to folder. A browser for each processor takes the pages from one queue.
+        Name to folder; of a page that two of them have, the last one's is taken. A browser for each processor takes
+        the pages from one queue.
     """
-    found = [(name, root, path) for name, root in books.items() for path in pages(root)]
+    found = {path.relative_to(root): (name, root, path) for name, root in books.items() for path in pages(root)}
     queue = SimpleQueue()
-    for one in sorted(found, key=lambda one: -one[2].stat().st_size):
+    for one in sorted(found.values(), key=lambda one: -one[2].stat().st_size):
         queue.put(one)
     crews = min(2, os.cpu_count())
     with ThreadPoolExecutor(crews) as pool:
@@ -156,8 +157,7 @@ def look(context, path, visit):
     _note_what_is_seen(page, visit)
     visit.unnamed_controls = page.evaluate(_UNNAMED)
     if visit.scripts:
-        page.evaluate(_axe_script())
-        visit.axe = _axe(page, _AXE_CONTRAST)
+        page.evaluate(_MARK_EACH_LOOK)
     for width in [visit.width, *ALSO_AT.get(visit.width, [])]:
         if width != visit.width:
             page.set_viewport_size({"width": width, "height": 900})
@@ -172,6 +172,12 @@ def look(context, path, visit):
     visit.print_charts, visit.print_ground = page.evaluate(_CHARTS), page.evaluate(_GROUND)
     if visit.scripts:
         visit.other = _in_the_other_theme(page, visit)
+        page.evaluate(_MARK_EACH_LOOK)
+        page.evaluate(_TAKE_APART)
+        page.evaluate(_axe_script())
+        visit.other.axe = _axe(page, _AXE_CONTRAST, _AXE_OTHER)
+        page.emulate_media(media="screen", color_scheme=visit.theme)
+        visit.axe = _axe(page, _AXE_CONTRAST)
     page.close()
     return visit
 
@@ -191,7 +197,6 @@ def _in_the_other_theme(page, visit):
     _note_what_is_seen(page, other)
     other.sideways = {visit.width: page.evaluate(_SIDEWAYS)}
     other.print_charts, other.print_ground = visit.print_charts, visit.print_ground
-    other.axe = _axe(page, _AXE_CONTRAST, _AXE_OTHER)
     return other
 
 
@@ -201,7 +206,7 @@ def draw_all(page):
 
 
 def _axe(page, *checks):
-    """Return what axe-core finds; `_AXE_OTHER` takes the page apart, so it comes last."""
+    """Return what axe-core finds; it is slow, so the page has been taken apart before."""
     return [
         (fault["id"], fault["impact"], [node["html"][:200] for node in fault["nodes"][:3]])
         for check in checks
@@ -312,25 +317,39 @@ _EACH_LOOK = """
   }
 """
 
-_AXE_OPTIONS = '{ resultTypes: ["violations"], preload: false, elementRef: false, '
-
-# Contrast, the one rule that asks for the theme. Marks and letters of charts: see test_theme.
-_AXE_CONTRAST = """async () => {
+_MARK_EACH_LOOK = """() => {
   {EACH_LOOK}
-  const include = [...looks.values()].map((word) => word.parentElement);
-  return (await axe.run({ include }, {OPTIONS} runOnly: ["color-contrast"] })).violations;
-}""".replace("{EACH_LOOK}", _EACH_LOOK).replace("{OPTIONS}", _AXE_OPTIONS)
+  window.marked ??= new Set();
+  for (const word of looks.values()) window.marked.add(word.parentElement);
+}""".replace("{EACH_LOOK}", _EACH_LOOK)
 
-# Of code the first word in each colour is enough, of a table four rows, of the sources six.
-_AXE_OTHER = """async () => {
+# axe asks for every element, again at each rule. What stays is one word of each look in either theme; marks and
+# letters of charts are for test_theme; of code the first word in each colour is enough, of a table four rows, of
+# the sources six.
+_TAKE_APART = """() => {
+  const marked = [...window.marked];
   for (const drawing of document.querySelectorAll(".chart-plot svg")) drawing.replaceChildren();
   const seen = new Set();
   for (const word of document.querySelectorAll(".highlight span")) {
-    if (seen.has(word.className)) word.replaceWith(word.textContent);
+    if (seen.has(word.className) && !window.marked.has(word)) word.replaceWith(word.textContent);
     else seen.add(word.className);
   }
   const alike = "tbody tr:nth-child(n+5), .citation-list > :nth-child(n+7)";
-  for (const more of document.querySelectorAll(alike)) more.remove();
+  for (const more of document.querySelectorAll(alike)) {
+    if (!marked.some((word) => more.contains(word))) more.remove();
+  }
+}"""
+
+_AXE_OPTIONS = '{ resultTypes: ["violations"], preload: false, elementRef: false, selectors: false, '
+
+# Contrast, the one rule that asks for the theme.
+_AXE_CONTRAST = """async () => {
+  for (const change of document.getAnimations()) change.finish();
+  const include = [...window.marked].filter((word) => word.isConnected);
+  return (await axe.run({ include }, {OPTIONS} runOnly: ["color-contrast"] })).violations;
+}""".replace("{OPTIONS}", _AXE_OPTIONS)
+
+_AXE_OTHER = """async () => {
   return (await axe.run(document, {OPTIONS} rules: { "color-contrast": { enabled: false } } })).violations;
 }""".replace("{OPTIONS}", _AXE_OPTIONS)
 

@@ -387,6 +387,13 @@ _SHIFTS = """
 # --- the checks themselves ---------------------------------------------------------------------
 
 
+@pytest.fixture(scope="module")
+def context(browser):
+    opened = browsing.open_context(browser)
+    yield opened
+    opened.close()
+
+
 @pytest.mark.parametrize(
     ("body", "check"),
     [
@@ -397,6 +404,12 @@ _SHIFTS = """
         ('<img src="data:image/gif;base64,R0lGODlhAQABAAAAACw=">', browsing.grave_barriers),
         ('<p style="color: #aaa">pale</p>', browsing.grave_barriers),
         ("<style>@media (prefers-color-scheme: light) { h1 { color: #ddd } }</style>", browsing.grave_barriers),
+        ("<style>@media (prefers-color-scheme: dark) { h1 { color: #ddd } }</style>", browsing.grave_barriers),
+        (
+            f"<table><thead><tr><th>a</th></tr></thead><tbody>{'<tr><td>1</td></tr>' * 8}"
+            '<tr><td style="color: #aaa">nine</td></tr></tbody></table>',
+            browsing.grave_barriers,
+        ),
         (
             '<figure id="f"><div class="chart" data-state="live"><p class="chart-plot"></p></div></figure>',
             browsing.undescribed_charts,
@@ -420,15 +433,13 @@ _SHIFTS = """
         ),
     ],
 )
-def test_a_planted_fault_is_found(browser, tmp_path, body, check):
+def test_a_planted_fault_is_found(context, tmp_path, body, check):
     path = tmp_path / "planted.html"
     head = '<!doctype html><html lang="en"><title>planted</title><meta name="viewport" content="width=device-width">'
     path.write_text(f"{head}<main class='bd-article'><h1>planted</h1>{body}</main>")
-    context = browsing.open_context(browser)
     visit = browsing.Visit("planted", path.name, "light", 1280, 'class="chart"></div>' not in body)
     seen = browsing.look(context, path, visit)
     assert check(seen) or check(seen.other)
-    context.close()
 
 
 def test_rows_that_stand_twice_are_found():
