@@ -36,7 +36,7 @@ def own_misses(cases):
     }
     return {
         "policy": [NAMES[one.policy] for one in cases], "slots": [str(one.slots) for one in cases],
-        "makespan": [_span(one.makespan.min(), one.makespan.max()) for one in cases],
+        "makespan (s)": [_span(one.makespan.min(), one.makespan.max()) for one in cases],
         "simulated, off by": [_off(miss) for miss in off["makespan"]],
         "mean TPOT": [quantity(one.time_per_token.mean(), "s") for one in cases],
         "simulated TPOT, off by": [_off(miss) for miss in off["time_per_token"]],
@@ -95,13 +95,14 @@ def engine_misses(compared, cause):
     if [*zip(cause.policy, cause.slots, strict=True)] != [(compared.policy[at], compared.slots[at]) for at in spans]:
         raise ValueError(f"cause must be of the cases compared, got {len(cause.policy)} others")
     ahead, off = (one / compared.measured - 1 for one in (compared.predicted, compared.retimed))
+    shares = {
+        "foretold": ahead[spans], "re-timed": off[spans], "prompt steps": cause.boarding, "other steps": cause.decoding,
+        "TTFT": off[firsts], "TPOT": off[tokens],
+    }  # fmt: skip
     return {
         "policy": [NAMES[policy] for policy in cause.policy], "slots": [str(slots) for slots in cause.slots],
-        "makespan": [_span(compared.least[at], compared.most[at]) for at in spans],
-        "foretold": [_off(ahead[at]) for at in spans], "re-timed": [_off(off[at]) for at in spans],
-        "prompt steps": [_off(part) for part in cause.boarding],
-        "other steps": [_off(part) for part in cause.decoding],
-        "TTFT": [_off(off[at]) for at in firsts], "TPOT": [_off(off[at]) for at in tokens],
+        "makespan (s)": [_span(compared.least[at], compared.most[at]) for at in spans],
+        **{f"{name} (%)": [f"{100 * share:+.1f}" for share in column] for name, column in shares.items()},
     }  # fmt: skip
 
 
@@ -148,7 +149,7 @@ def _rows(compared, quantity_name):
 
 
 def _span(least, most):
-    return f"{quantity(float(least), 's')} to {quantity(float(most), 's')}"
+    return f"{quantity(float(least), '')} to {quantity(float(most), '')}"
 
 
 def _off(share):
