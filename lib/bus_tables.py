@@ -37,9 +37,9 @@ def own_misses(cases):
     return {
         "policy": [NAMES[one.policy] for one in cases], "slots": [str(one.slots) for one in cases],
         "makespan (s)": [_span(one.makespan.min(), one.makespan.max()) for one in cases],
-        "simulated, off by": [_off(miss) for miss in off["makespan"]],
+        "simulated, off by (%)": [_off(miss) for miss in off["makespan"]],
         "mean TPOT": [quantity(one.time_per_token.mean(), "s") for one in cases],
-        "simulated TPOT, off by": [_off(miss) for miss in off["time_per_token"]],
+        "simulated TPOT, off by (%)": [_off(miss) for miss in off["time_per_token"]],
     }  # fmt: skip
 
 
@@ -102,7 +102,7 @@ def engine_misses(compared, cause):
     return {
         "policy": [NAMES[policy] for policy in cause.policy], "slots": [str(slots) for slots in cause.slots],
         "makespan (s)": [_span(compared.least[at], compared.most[at]) for at in spans],
-        **{f"{name} (%)": [f"{100 * share:+.1f}" for share in column] for name, column in shares.items()},
+        **{f"{name} (%)": [_off(share) for share in column] for name, column in shares.items()},
     }  # fmt: skip
 
 
@@ -153,4 +153,4 @@ def _span(least, most):
 
 
 def _off(share):
-    return f"{100 * share:+.1f}\N{NO-BREAK SPACE}%"
+    return f"{100 * share:+.1f}"

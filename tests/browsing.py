@@ -177,6 +177,7 @@ def look(context, path, visit):
         page.evaluate(_axe_script())
         visit.other.axe = _axe(page, _AXE_CONTRAST, _AXE_OTHER)
         page.emulate_media(media="screen", color_scheme=visit.theme)
+        page.evaluate(_SETTLE)
         visit.axe = _axe(page, _AXE_CONTRAST)
     page.close()
     return visit

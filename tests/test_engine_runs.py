@@ -101,8 +101,10 @@ def test_the_worst_misses_are_those_of_makespans():
 
 
 def test_step_times_are_means_of_all_visits():
-    twice = [visit | {"time": [2 * time for time in visit["time"]]} for visit in STEPS["visits"]]
-    table = engine_runs.step_times(STEPS | {"visits": STEPS["visits"] + twice})
+    once = STEPS["visits"][0] | JOINING
+    twice = once | {"time": [2 * time for time in once["time"]], "joining": [None, 2 * JOINING["joining"][1]]}
+    table = engine_runs.step_times(STEPS | {"visits": [once, twice]})
+    assert_allclose(table.joining, [[np.inf], [1.5 * 1.5]])
     assert_allclose(table.steps, 1.5 * np.array([[1.1, 1.1], [1.2, 1.2]]))
     assert_allclose(table.boarding, [3.0, 6.0])
 

@@ -406,6 +406,12 @@ def context(browser):
         ("<style>@media (prefers-color-scheme: light) { h1 { color: #ddd } }</style>", browsing.grave_barriers),
         ("<style>@media (prefers-color-scheme: dark) { h1 { color: #ddd } }</style>", browsing.grave_barriers),
         (
+            '<style>.pale h1 { color: #ddd }</style><script>const dark = matchMedia("(prefers-color-scheme: dark)");'
+            'const dress = () => { document.documentElement.className = dark.matches ? "" : "pale"; };'
+            "dress(); dark.onchange = dress;</script>",
+            browsing.grave_barriers,
+        ),
+        (
             f"<table><thead><tr><th>a</th></tr></thead><tbody>{'<tr><td>1</td></tr>' * 8}"
             '<tr><td style="color: #aaa">nine</td></tr></tbody></table>',
             browsing.grave_barriers,
