@@ -196,6 +196,11 @@ def test_a_prompt_beside_others_costs_what_was_timed_beside_others():
     added = {(1, 1): 2, (1, 2): 1.5, (2, 2): 4, (1, 4): 1, (2, 4): 4, (3, 4): 8, (4, 4): 12, (1, 3): 1.25}
     for (boards, size), wanted in added.items():
         assert times.joining_time(boards, size) == pytest.approx(wanted), (boards, size)
+    all_board = StepTimes(
+        prompt=4, sizes=[1, 3], longest=[5, 9], steps=[[1.0, 1.0], [2.0, 2.0]], boarding=[3.0, 6.0],
+        boards=[1, 3], joining=[[np.inf, np.inf], [3.0, np.inf]],
+    )  # fmt: skip
+    assert all_board.joining_time(2, 3) == pytest.approx((1 + 4) / 2)
     assert times(StepLoad(3, 15, 4, 0.0, ((4, 0),))) == pytest.approx(4 + 1)
     assert times(StepLoad(0, 0, 8, 0.0, ((4, 0), (4, 0)))) == pytest.approx(6)
     assert times(StepLoad(4, 20, 0, 0.0, ())) == pytest.approx(4)
